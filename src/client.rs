@@ -1,0 +1,260 @@
+//! `FleetClient`: the one way in which a screen or a shell talks to a core. The supervisor
+//! implements it in process, `control::client` over the socket; nothing else differs.
+
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::agent::{Thinking, ToolChoice};
+use crate::fleet::ids::{AgentId, MessageId};
+use crate::fleet::roster::{DialogAnswer, FleetDelta, FleetSnapshot};
+use crate::fleet::transcript::TranscriptPatch;
+
+/// One environment variable. Values are bytes: not every variable is UTF-8 (design §2).
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvVar {
+    /// Name.
+    pub name: EnvText,
+    /// Value.
+    pub value: EnvText,
+}
+
+/// Text that may not be UTF-8: a JSON string, or an object with the bytes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EnvText {
+    /// UTF-8.
+    Text(String),
+    /// Anything else.
+    Bytes {
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+}
+
+impl fmt::Debug for EnvVar {
+    /// Values are never printed: environments hold secrets (R-OPS-05).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            EnvText::Text(name) => write!(f, "{name}=…"),
+            EnvText::Bytes { .. } => write!(f, "(not UTF-8)=…"),
+        }
+    }
+}
+
+/// The environment of whoever asked (R-LIFE-18). Lives in memory only.
+pub type Env = Vec<EnvVar>;
+
+/// How a request names an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum AgentRef {
+    /// By identity.
+    Id(AgentId),
+    /// By short name, one leading `@` allowed.
+    Name(String),
+}
+
+/// Starts an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpawnRequest {
+    /// The task.
+    pub prompt: String,
+    /// One-line title; `None` = made from the task.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Model; `None` = Pi's default.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Thinking level; `None` = Pi's default.
+    #[serde(default)]
+    pub thinking: Option<Thinking>,
+    /// Tools.
+    #[serde(default)]
+    pub tools: ToolChoice,
+    /// Folder; relative to the core's folder; `None` = the core's folder.
+    #[serde(default)]
+    pub cwd: Option<PathBuf>,
+    /// Stay idle when done; `None` = yes (R-LIFE-06).
+    #[serde(default)]
+    pub persistent: Option<bool>,
+    /// Bound on every run in milliseconds.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    /// Environment of the child.
+    #[serde(default)]
+    pub env: Env,
+}
+
+/// What a client can ask of a core.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Start an agent. Answered when the child accepted the task, or with why not (R-TOOL-01).
+    Spawn(SpawnRequest),
+    /// Message an agent: steers a run, starts one, or revives the agent (R-LIFE-10).
+    /// Answered when the child accepted it.
+    Send {
+        /// To whom.
+        agent: AgentRef,
+        /// The text.
+        text: String,
+        /// Environment, should the agent have to be revived.
+        env: Env,
+    },
+    /// Stop an agent and its process. Answered when the process is proven gone.
+    Stop {
+        /// Whom.
+        agent: AgentRef,
+    },
+    /// Abort the present run, keep the agent (R-LIFE-15).
+    Abort {
+        /// Whose run.
+        agent: AgentRef,
+    },
+    /// Answer an open dialog.
+    Answer {
+        /// Whose dialog.
+        agent: AgentRef,
+        /// Pi's id of the dialog.
+        dialog: String,
+        /// The answer.
+        answer: DialogAnswer,
+    },
+    /// Which transcripts this client wants patches of (replaces the earlier set).
+    Watch {
+        /// The agents.
+        agents: Vec<AgentId>,
+    },
+    /// Ask for a fresh snapshot and whole transcripts (after a gap).
+    Resync,
+    /// The whole fleet, once.
+    Snapshot,
+    /// Stop every agent and end the core. Answered when all processes are proven gone.
+    Shutdown,
+}
+
+/// Answers to requests, in the same order of names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub enum Reply {
+    /// The agent works on its task.
+    Spawned {
+        /// Identity.
+        agent: AgentId,
+        /// Short name.
+        name: String,
+        /// Saved session.
+        session_path: Option<PathBuf>,
+    },
+    /// The child accepted the message.
+    Sent {
+        /// Identity of the message.
+        message: MessageId,
+        /// It had to be revived for it.
+        revived: bool,
+        /// It joined a run that was already going on.
+        steered: bool,
+    },
+    /// The agent is stopped; `was_live` false = it already was.
+    Stopped {
+        /// A process had to be ended.
+        was_live: bool,
+    },
+    /// The run is aborted.
+    Aborted {
+        /// Messages the model had not seen yet, given back (R-LIFE-15).
+        returned: Vec<String>,
+    },
+    /// Done, nothing to say.
+    Done,
+    /// The fleet.
+    Snapshot {
+        /// All of it.
+        fleet: Box<FleetSnapshot>,
+    },
+}
+
+/// Why a request was refused, by what the asker can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// An argument is wrong.
+    Invalid,
+    /// No such agent or dialog.
+    NotFound,
+    /// The agent is in a state that does not allow it.
+    Conflict,
+    /// The child could not be started or did not accept.
+    StartFailed,
+    /// The agent ended before it could be done.
+    Gone,
+    /// The core does not know the request (a newer client).
+    Unsupported,
+    /// The connection to the core was lost: whether it was done is unknown.
+    Disconnected,
+    /// A fault in the core.
+    Internal,
+}
+
+/// A refusal with the way out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct RequestError {
+    /// Sort.
+    pub code: ErrorCode,
+    /// One line: what is wrong.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl RequestError {
+    /// An error without a hint.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// The same with a way out.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// News from a core, coalesced: at most one batch per 16 ms, never a queue behind a slow client.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Update {
+    /// The fleet as it is: replaces everything known.
+    Snapshot(Box<FleetSnapshot>),
+    /// What changed in it.
+    Delta(FleetDelta),
+    /// What changed in a watched transcript.
+    Transcript {
+        /// Whose.
+        agent: AgentId,
+        /// The change.
+        patch: TranscriptPatch,
+    },
+}
+
+/// A boxed future, so that the trait can be used as an object.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One client's session with a core.
+pub trait FleetClient: Send + Sync {
+    /// Asks something. Requests run concurrently; dropping the future withdraws nothing.
+    fn request(&self, request: Request) -> BoxFuture<'_, Result<Reply, RequestError>>;
+
+    /// Waits for news. The first batch begins with a snapshot. `None` = the core is gone.
+    /// Only one caller at a time; dropping the future loses nothing.
+    fn updates(&self) -> BoxFuture<'_, Option<Vec<Update>>>;
+}

@@ -1,0 +1,7 @@
+//! The domain: agents, runs, transcripts and every decision about them. Pure and synchronous:
+//! no clock, no I/O, no randomness, no tokio.
+
+pub mod agent;
+pub mod ids;
+pub mod roster;
+pub mod transcript;

@@ -1,0 +1,275 @@
+//! What viewers see of the fleet: snapshots and numbered changes. Plain data, pure.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::agent::{AgentSpec, Status};
+use super::ids::{AgentId, CoreId, HostId, MessageId};
+
+/// Tokens and money, summed over an agent's runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UsageTotals {
+    /// Prompt tokens that were not cached.
+    pub input: u64,
+    /// Generated tokens.
+    pub output: u64,
+    /// Prompt tokens read from the provider's cache.
+    pub cache_read: u64,
+    /// Prompt tokens written to the provider's cache.
+    pub cache_write: u64,
+    /// US dollars as Pi computes them.
+    pub cost: f64,
+}
+
+impl UsageTotals {
+    /// Adds another total to this one.
+    pub fn add(&mut self, other: &Self) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+        self.cost += other.cost;
+    }
+}
+
+/// How full the model's context is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContextUse {
+    /// Tokens in the last request and its answer.
+    pub tokens: u64,
+    /// Size of the model's window; 0 = unknown.
+    pub window: u64,
+}
+
+impl ContextUse {
+    /// Percent of the window, if the window is known.
+    #[must_use]
+    pub fn percent(&self) -> Option<u64> {
+        (self.window > 0).then(|| self.tokens.saturating_mul(100) / self.window)
+    }
+}
+
+/// Where a message to an agent is (R-DELIV-11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageState {
+    /// Held by the core: the child has not been given it yet.
+    Queued,
+    /// Written to the child, no answer yet.
+    Sent,
+    /// The child accepted it; the model has not seen it yet.
+    Accepted,
+}
+
+/// One message that the model has not seen yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingMessage {
+    /// Identity of the message.
+    pub id: MessageId,
+    /// Its text, whole.
+    pub text: String,
+    /// Where it is.
+    pub state: MessageState,
+}
+
+/// A wait before the child asks its provider again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryView {
+    /// Number of this attempt, from 1.
+    pub attempt: u32,
+    /// How many there will be at most.
+    pub max: u32,
+    /// Length of the wait in milliseconds.
+    pub delay_ms: u64,
+    /// Wall clock when the wait began, Unix milliseconds.
+    pub since_ms: i64,
+    /// What the provider said.
+    pub error: String,
+}
+
+/// What a dialog of a child's extension wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "method", rename_all = "snake_case")]
+pub enum DialogKind {
+    /// Choose one.
+    Select {
+        /// The choices, in order.
+        options: Vec<String>,
+    },
+    /// Yes or no.
+    Confirm {
+        /// The longer question.
+        message: String,
+    },
+    /// One line of text.
+    Input {
+        /// Grey text of the empty field.
+        placeholder: Option<String>,
+    },
+    /// Several lines of text.
+    Editor {
+        /// Text to begin with.
+        prefill: Option<String>,
+    },
+}
+
+/// An open dialog of a child's extension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DialogView {
+    /// Pi's id of the request.
+    pub id: String,
+    /// Title line.
+    pub title: String,
+    /// What it wants.
+    #[serde(flatten)]
+    pub kind: DialogKind,
+    /// Wall clock when it opened, Unix milliseconds.
+    pub since_ms: i64,
+    /// It closes by itself after this long.
+    pub timeout_ms: Option<u64>,
+}
+
+/// Answer to a dialog.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", content = "value", rename_all = "snake_case")]
+pub enum DialogAnswer {
+    /// Chosen option or typed text.
+    Value(String),
+    /// Yes or no.
+    Confirmed(bool),
+    /// Closed without an answer.
+    Cancelled,
+}
+
+/// One agent as a viewer sees it. Texts are as the child sent them: a screen must pass them
+/// through the sanitiser (R-TUI-10).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentView {
+    /// Identity.
+    pub id: AgentId,
+    /// Short human name, without `@` (R-ID-01).
+    pub name: String,
+    /// Its host.
+    pub host: HostId,
+    /// What was asked for.
+    pub spec: AgentSpec,
+    /// Model in use, `provider/id`, once the child said so.
+    pub model: Option<String>,
+    /// Thinking level in use, once the child said so.
+    pub thinking: Option<String>,
+    /// State.
+    pub status: Status,
+    /// A stop has begun and the process is not gone yet.
+    pub closing: bool,
+    /// Wall clock when `status` began, Unix milliseconds.
+    pub since_ms: i64,
+    /// Wall clock when the current or last run began.
+    pub run_started_ms: Option<i64>,
+    /// Length of the last ended run in milliseconds.
+    pub run_took_ms: Option<u64>,
+    /// Runs ended so far; a viewer calls a row unread when this grew unseen.
+    pub runs_ended: u64,
+    /// Sums over all runs.
+    pub usage: UsageTotals,
+    /// Context fill.
+    pub context: Option<ContextUse>,
+    /// Tool calls started so far.
+    pub tool_uses: u64,
+    /// What it is doing now, one line (`bash: npm test`).
+    pub activity: Option<String>,
+    /// Waiting for another attempt.
+    pub retry: Option<RetryView>,
+    /// The context is being compacted.
+    pub compacting: bool,
+    /// Messages the model has not seen yet, oldest first.
+    pub pending: Vec<PendingMessage>,
+    /// Open dialogs, oldest first.
+    pub dialogs: Vec<DialogView>,
+    /// The child's own status entries (extension `setStatus`), by key.
+    pub statuses: Vec<(String, String)>,
+    /// Saved session, once known.
+    pub session_path: Option<PathBuf>,
+    /// Process id while a process lives.
+    pub pid: Option<u32>,
+    /// This agent is played by the built-in demo, not by Pi.
+    pub demo: bool,
+    /// Number of the fleet change that last touched this row.
+    pub rev: u64,
+}
+
+/// Something the person should know about the core itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Badge {
+    /// The guard process is gone: a crash of the core could leave processes behind.
+    Unguarded,
+    /// Records or logs cannot be written.
+    NotSaved,
+}
+
+/// The core as a viewer sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreView {
+    /// Identity of the core process.
+    pub id: CoreId,
+    /// Its process id.
+    pub pid: u32,
+    /// Version of the program it runs.
+    pub version: String,
+    /// The person's host of this core.
+    pub host: HostId,
+    /// Folder it works for.
+    pub folder: PathBuf,
+    /// Command line of the Pi it starts, for display.
+    pub pi: String,
+    /// It plays the built-in demo.
+    pub demo: bool,
+    /// Warnings about the core itself.
+    pub badges: Vec<Badge>,
+}
+
+/// All of the fleet at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FleetSnapshot {
+    /// Number of the last change in it.
+    pub rev: u64,
+    /// The core.
+    pub core: CoreView,
+    /// Agents in spawn order.
+    pub agents: Vec<AgentView>,
+}
+
+/// What changed since an earlier number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FleetDelta {
+    /// The number this starts from; not the receiver's last one = resubscribe.
+    pub since: u64,
+    /// The number this leads to.
+    pub rev: u64,
+    /// Present when the core's own view changed.
+    pub core: Option<CoreView>,
+    /// New and changed agents, whole.
+    pub agents: Vec<AgentView>,
+}
+
+impl FleetSnapshot {
+    /// Applies a change. `false` = it does not fit, ask for a new snapshot.
+    #[must_use]
+    pub fn apply(&mut self, delta: FleetDelta) -> bool {
+        if delta.since != self.rev {
+            return false;
+        }
+        self.rev = delta.rev;
+        if let Some(core) = delta.core {
+            self.core = core;
+        }
+        for agent in delta.agents {
+            match self.agents.iter_mut().find(|a| a.id == agent.id) {
+                Some(slot) => *slot = agent,
+                None => self.agents.push(agent),
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,7 @@
+//! pi-agents: see, steer and stop many Pi coding agents from one terminal.
+//!
+//! The module list is the architecture; `docs/architecture.md` says in one line what each part
+//! owns, and `tests/architecture.rs` fails when one imports what it may not.
+
+pub mod client;
+pub mod fleet;
