@@ -3,5 +3,14 @@
 //! The module list is the architecture; `docs/architecture.md` says in one line what each part
 //! owns, and `tests/architecture.rs` fails when one imports what it may not.
 
+pub mod cli;
 pub mod client;
+pub mod config;
+pub mod control;
+pub mod demo;
 pub mod fleet;
+pub mod guard;
+pub mod pi;
+pub mod supervisor;
+pub mod sys;
+pub mod tui;

@@ -1,1 +1,13 @@
-//! The one integration binary.
+//! The one integration binary. A folder per area; `support` holds what they stand on.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod architecture;
+mod cli;
+mod control;
+mod demo;
+mod fleet;
+mod pi;
+mod proc;
+mod supervisor;
+mod support;
+mod tui;

@@ -1,0 +1,1 @@
+//! Pi's wire format, pure: framing, events, commands, messages, dialogs, versions. No I/O.

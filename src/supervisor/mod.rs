@@ -1,0 +1,1 @@
+//! The supervisor: executes what the machine decides with real processes and turns what happens into inputs.

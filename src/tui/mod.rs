@@ -1,0 +1,1 @@
+//! The screen: a viewer over `client::FleetClient`.
