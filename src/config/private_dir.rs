@@ -132,24 +132,26 @@ pub fn verify(path: &Path, variable: &'static str) -> Result<(), DirError> {
             });
         }
     };
-    let stat = rustix::fs::fstat(&dir).map_err(|e| DirError::Io {
-        path: path.to_owned(),
-        variable,
-        source: e.into(),
-    })?;
-    if stat.st_uid != me() {
+    let meta = std::fs::File::from(dir)
+        .metadata()
+        .map_err(|source| DirError::Io {
+            path: path.to_owned(),
+            variable,
+            source,
+        })?;
+    if owner(&meta) != me() {
         return Err(DirError::Foreign {
             path: path.to_owned(),
-            owner: stat.st_uid,
+            owner: owner(&meta),
             user: me(),
             variable,
         });
     }
-    let mode = Mode::from_raw_mode(stat.st_mode).as_raw_mode() & 0o777;
+    let mode = meta.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(DirError::Open {
             path: path.to_owned(),
-            mode: u32::from(mode),
+            mode,
         });
     }
     Ok(())
