@@ -1,1 +1,3 @@
 //! Tests of `supervisor`.
+
+mod find_pi;

@@ -1,0 +1,213 @@
+//! Asks a program for its version, bounded in time and output, and leaves no process behind.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{ErrorKind, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Bound on `CMD --version` (measured on a busy machine: up to 5.6 s for real Pi).
+pub const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bound on `node --version`.
+pub const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Output beyond this is not read: whatever prints so much is not answering `--version`.
+const MAX_OUTPUT: usize = 4096;
+
+/// How often the end of the process is looked for while its output stays open.
+const LOOK_MS: i64 = 20;
+
+/// How often a program that is busy being written is tried again, `LOOK_MS` apart.
+const BUSY_TRIES: usize = 25;
+
+/// Longest excerpt of a stranger's output.
+const MAX_EXCERPT: usize = 80;
+
+/// A released version: what follows the three numbers does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Major.
+    pub major: u32,
+    /// Minor.
+    pub minor: u32,
+    /// Patch.
+    pub patch: u32,
+}
+
+impl Version {
+    /// A version from its numbers.
+    #[must_use]
+    pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
+        Self {
+            major,
+            minor,
+            patch,
+        }
+    }
+
+    /// Reads `1.6.0`, `v22.19.0` or `1.6.0-beta.1+x`; `None` for anything else (`3.14159`, `12`).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let numbers = text.split(['-', '+']).next()?;
+        let mut parts = numbers.split('.').map(|part| {
+            let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            digits.then(|| part.parse::<u32>().ok()).flatten()
+        });
+        let version = Self::new(parts.next()??, parts.next()??, parts.next()??);
+        parts.next().is_none().then_some(version)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// What came of asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// A version.
+    Version(Version),
+    /// Something else: a short cleaned excerpt.
+    Said(String),
+    /// Nothing at all.
+    Silent,
+    /// No answer in time.
+    Slow,
+    /// It could not be started.
+    CannotRun(String),
+}
+
+/// Runs `argv --version` in its own process group with nothing on stdin, waits at most `timeout`, and kills
+/// what is left of the group.
+pub fn probe_version(argv: &[OsString], env: &[(OsString, OsString)], timeout: Duration) -> Probe {
+    let Some((program, words)) = argv.split_first() else {
+        return Probe::CannotRun("no program".to_owned());
+    };
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .arg("--version")
+        .env_clear()
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        // An update check or telemetry of a real Pi has no place in a probe.
+        .env("PI_OFFLINE", "1")
+        .env("PI_SKIP_VERSION_CHECK", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0);
+    let mut child = match spawn(&mut command) {
+        Ok(child) => child,
+        Err(error) => return Probe::CannotRun(error.to_string()),
+    };
+    let output = collect(&mut child, Instant::now() + timeout);
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // The group may be gone already; then there is nothing to kill.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    // Killed or ended: cannot block for long, and leaves no zombie.
+    let _ = child.wait();
+    match output {
+        Some(output) => read_answer(&output),
+        None => Probe::Slow,
+    }
+}
+
+/// Starts it; a program that is being written at this moment (an update) gets a second chance.
+fn spawn(command: &mut Command) -> std::io::Result<Child> {
+    for _ in 0..BUSY_TRIES {
+        match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(LOOK_MS.unsigned_abs()));
+            }
+            done => return done,
+        }
+    }
+    command.spawn()
+}
+
+/// Output until the process ended; `None` = not in time. A grandchild that keeps the pipe open does not count.
+fn collect(child: &mut Child, deadline: Instant) -> Option<Vec<u8>> {
+    let mut pipe = child.stdout.take()?;
+    let mut output = Vec::new();
+    let mut open = true;
+    loop {
+        let ended = child.try_wait().map_or(true, |status| status.is_some());
+        // After the end one more round reads what is still in the pipe.
+        while open && readable(&pipe, if ended { 0 } else { LOOK_MS }) {
+            let mut chunk = [0_u8; 1024];
+            match pipe.read(&mut chunk) {
+                Ok(0) | Err(_) => open = false,
+                Ok(read) => output.extend_from_slice(chunk.get(..read).unwrap_or_default()),
+            }
+            if output.len() > MAX_OUTPUT || Instant::now() >= deadline {
+                break;
+            }
+        }
+        if ended || output.len() > MAX_OUTPUT {
+            return Some(output);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        if !open {
+            std::thread::sleep(Duration::from_millis(LOOK_MS.unsigned_abs()));
+        }
+    }
+}
+
+fn readable(pipe: &std::process::ChildStdout, wait_ms: i64) -> bool {
+    let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+    let wait = Timespec {
+        tv_sec: 0,
+        tv_nsec: wait_ms * 1_000_000,
+    };
+    poll(&mut fds, Some(&wait)).is_ok_and(|ready| ready > 0)
+}
+
+/// A version is a line that holds nothing else, but for the program's name before it.
+fn read_answer(output: &[u8]) -> Probe {
+    let text = String::from_utf8_lossy(output);
+    let version = text.lines().take(20).find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let (first, second) = (words.next()?, words.next());
+        match (second, words.next()) {
+            (None, _) => Version::parse(first),
+            (Some(second), None) if first.ends_with("pi") => Version::parse(second),
+            _ => None,
+        }
+    });
+    if let Some(version) = version {
+        return Probe::Version(version);
+    }
+    let said = excerpt(&text);
+    if said.is_empty() {
+        Probe::Silent
+    } else {
+        Probe::Said(said)
+    }
+}
+
+/// First printable ASCII of a stranger's output: enough to recognise it, harmless anywhere.
+pub fn excerpt(text: &str) -> String {
+    let clean: String = text
+        .chars()
+        .take(4 * MAX_EXCERPT)
+        .map(|c| if c.is_ascii_graphic() { c } else { ' ' })
+        .collect();
+    let mut words = clean.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+    if words.len() > MAX_EXCERPT {
+        words.truncate(MAX_EXCERPT);
+        words.push_str("...");
+    }
+    words
+}

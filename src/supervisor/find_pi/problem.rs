@@ -1,0 +1,189 @@
+//! What can be wrong with Pi or Node, in words and with the exact way out (R-OPS-02, R-PI-06). One text for the
+//! first-run screen, `doctor` and the error of a start.
+
+use std::path::{Path, PathBuf};
+
+use super::probe::Version;
+
+/// The command that installs or updates Pi.
+pub const INSTALL_PI: &str = "npm install -g @earendil-works/pi-coding-agent@latest";
+
+/// Why agents cannot be started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.title())]
+pub enum PiProblem {
+    /// `--pi CMD` cannot be read.
+    BadCommand {
+        /// As given.
+        command: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No such program.
+    NotFound {
+        /// `--pi CMD`, if given.
+        command: Option<String>,
+        /// What was looked for.
+        program: String,
+    },
+    /// The program cannot be started.
+    CannotRun {
+        /// The program.
+        path: PathBuf,
+        /// What the system says.
+        why: String,
+    },
+    /// A program of that name which is not Pi (B100).
+    NotPi {
+        /// The program.
+        path: PathBuf,
+        /// How that was seen.
+        why: String,
+        /// Short cleaned excerpt of what it printed; may be empty.
+        said: String,
+    },
+    /// Pi is older than what works (R-PI-06).
+    TooOld {
+        /// The program.
+        path: PathBuf,
+        /// Its version.
+        found: Version,
+        /// The oldest that works.
+        needed: Version,
+        /// It was chosen with `--pi`.
+        given: bool,
+    },
+    /// Pi is there, no Node is.
+    NoNode {
+        /// The oldest that works.
+        needed: Version,
+    },
+    /// Every Node found is too old for Pi.
+    NodeTooOld {
+        /// The newest one found.
+        path: PathBuf,
+        /// Its version.
+        found: Version,
+        /// The oldest that works.
+        needed: Version,
+    },
+    /// Pi has no model to talk to.
+    NoModels {
+        /// Pi's folder of settings.
+        agent_dir: PathBuf,
+    },
+}
+
+impl PiProblem {
+    /// What is wrong, one line.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self {
+            Self::BadCommand { why, .. } => format!("--pi cannot be read: {why}"),
+            Self::NotFound {
+                command: Some(_),
+                program,
+            } => format!("{} is not there", clean(program)),
+            Self::NotFound { command: None, .. } => "Pi is not installed".to_owned(),
+            Self::CannotRun { path, .. } => format!("{} does not start", show(path)),
+            Self::NotPi { path, .. } => format!("{} is not Pi", show(path)),
+            Self::TooOld { found, needed, .. } => {
+                format!("Pi {found} is too old: {needed} or newer is needed")
+            }
+            Self::NoNode { .. } => "Node is not installed".to_owned(),
+            Self::NodeTooOld { found, needed, .. } => {
+                format!("Node {found} is too old for Pi: {needed} or newer is needed")
+            }
+            Self::NoModels { .. } => "Pi has no model configured".to_owned(),
+        }
+    }
+
+    /// What was seen and what to do, a few lines. A line that begins with two spaces is a command to type.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            Self::BadCommand { command, .. } => vec![
+                format!("Given was: {}", clean(command)),
+                "Words are split at spaces; quotes and backslashes keep them together:".to_owned(),
+                "  pi-agents --pi 'node /path/to/cli.js'".to_owned(),
+            ],
+            Self::NotFound {
+                command: Some(command),
+                ..
+            } => vec![
+                format!("Looked for because of --pi {}", clean(command)),
+                "Name the program by its path, or leave --pi out to use the pi on your PATH."
+                    .to_owned(),
+            ],
+            Self::NotFound { command: None, .. } => vec![
+                "No pi on your PATH. Install it:".to_owned(),
+                format!("  {INSTALL_PI}"),
+                "Or say where it is:".to_owned(),
+                "  pi-agents --pi /path/to/pi".to_owned(),
+            ],
+            Self::CannotRun { path, why } => vec![
+                format!("{}: {}", show(path), clean(why)),
+                "Install Pi again, or say which one to run:".to_owned(),
+                format!("  {INSTALL_PI}"),
+                "  pi-agents --pi /path/to/pi".to_owned(),
+            ],
+            Self::NotPi { why, said, .. } => {
+                let mut lines = vec![if said.is_empty() {
+                    format!("Another program has this name: {}.", clean(why))
+                } else {
+                    format!("Another program has this name: {} ({said}).", clean(why))
+                }];
+                lines.push("Say which one to run, or install Pi:".to_owned());
+                lines.push("  pi-agents --pi /path/to/pi".to_owned());
+                lines.push(format!("  {INSTALL_PI}"));
+                lines
+            }
+            Self::TooOld { path, given, .. } => {
+                let mut lines = vec![format!("Found at {}", show(path)), "Update it:".to_owned()];
+                lines.push(format!("  {INSTALL_PI}"));
+                if *given {
+                    lines.push("Or leave --pi out to use the pi on your PATH.".to_owned());
+                }
+                lines
+            }
+            Self::NoNode { needed } => node_lines(
+                "Pi runs on Node, and there is no node on your PATH.".to_owned(),
+                *needed,
+            ),
+            Self::NodeTooOld { path, needed, .. } => {
+                node_lines(format!("Newest one found: {}", show(path)), *needed)
+            }
+            Self::NoModels { agent_dir } => vec![
+                format!(
+                    "Nothing in {} and no key in the environment.",
+                    show(agent_dir)
+                ),
+                "Start Pi once and log in, or set your provider's key:".to_owned(),
+                "  pi    (then /login)".to_owned(),
+                "  export ANTHROPIC_API_KEY=...".to_owned(),
+            ],
+        }
+    }
+}
+
+fn node_lines(first: String, needed: Version) -> Vec<String> {
+    vec![
+        first,
+        format!("Install Node {needed} or newer, with the tool you use for it:"),
+        "  nvm install 22".to_owned(),
+        "  fnm install 22".to_owned(),
+        "  brew install node".to_owned(),
+        "or from https://nodejs.org/en/download".to_owned(),
+    ]
+}
+
+/// A path for display: on one line whatever its name holds.
+fn show(path: &Path) -> String {
+    clean(&path.display().to_string())
+}
+
+fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{FFFD}' } else { c })
+        .collect()
+}
