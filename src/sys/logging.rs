@@ -1,0 +1,167 @@
+//! The log of a process: one file, private, capped, never the terminal. (R-OPS-05)
+//!
+//! Not here: what is logged. Secrets and prompts belong below the level `debug`, if anywhere.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tracing_subscriber::filter::EnvFilter;
+
+/// The variable that sets the level, e.g. `debug` or `pi_agents::supervisor=trace,info`.
+pub const LEVEL_VARIABLE: &str = "PI_AGENTS_LOG";
+
+/// Size at which a log file becomes `NAME.1` (replacing the one before) and a new one begins, in bytes.
+pub const SIZE_CAP: u64 = 8 << 20;
+
+/// What became of the log.
+#[derive(Debug, Default)]
+pub struct Logging {
+    /// The log file, when there is one.
+    pub file: Option<PathBuf>,
+    /// What is not as asked for, as a sentence for the person. The program goes on without a log.
+    pub warning: Option<String>,
+}
+
+/// Starts logging of this process to `dir/name`, creating `dir` with mode 0700 when missing. Once per process.
+///
+/// The level comes from [`LEVEL_VARIABLE`]; without it, or when it cannot be understood, `info`. Never fails:
+/// a log that cannot be written is a warning.
+pub fn init(dir: &Path, name: &str) -> Logging {
+    let (filter, mut warning) = match std::env::var(LEVEL_VARIABLE) {
+        Ok(level) if !level.trim().is_empty() => match EnvFilter::try_new(&level) {
+            Ok(filter) => (filter, None),
+            Err(error) => (
+                EnvFilter::new("info"),
+                Some(format!(
+                    "{LEVEL_VARIABLE}={level} is not a log level ({error}); using info"
+                )),
+            ),
+        },
+        _ => (EnvFilter::new("info"), None),
+    };
+    let path = dir.join(name);
+    let log = match CappedFile::open(dir, &path, SIZE_CAP) {
+        Ok(log) => Arc::new(log),
+        Err(error) => {
+            return Logging {
+                file: None,
+                warning: Some(format!("no log: cannot write {}: {error}", path.display())),
+            };
+        }
+    };
+    let started = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(log)
+        .try_init();
+    if started.is_err() {
+        warning = Some("logging was already started in this process".to_owned());
+    }
+    Logging {
+        file: started.is_ok().then_some(path),
+        warning,
+    }
+}
+
+/// A file that is renamed to `NAME.1` and begun anew at a size.
+///
+/// Every record is one write to a file opened for appending, so processes that share a log do not tear each
+/// other's lines. A record that cannot be written is dropped: a full disk must not stop the program.
+#[derive(Debug)]
+pub struct CappedFile {
+    path: PathBuf,
+    cap: u64,
+    state: Mutex<(File, u64)>,
+}
+
+impl CappedFile {
+    /// Opens (creating, mode 0600) the file `path` in `dir` (creating, mode 0700); `cap` in bytes.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn open(dir: &Path, path: &Path, cap: u64) -> io::Result<CappedFile> {
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)?;
+        Ok(CappedFile {
+            path: path.to_owned(),
+            cap,
+            state: Mutex::new(open_append(path)?),
+        })
+    }
+
+    fn append(&self, record: &[u8]) {
+        // A panic while logging leaves nothing inconsistent here.
+        let mut state: MutexGuard<'_, _> =
+            self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.1 > 0 && state.1 + record.len() as u64 > self.cap {
+            let mut old = self.path.clone().into_os_string();
+            old.push(".1");
+            // When that fails, the old file goes on; better a large log than none.
+            if std::fs::rename(&self.path, old).is_ok()
+                && let Ok(fresh) = open_append(&self.path)
+            {
+                *state = fresh;
+            }
+        }
+        if state.0.write_all(record).is_ok() {
+            state.1 += record.len() as u64;
+        }
+    }
+}
+
+impl Write for &CappedFile {
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        self.append(record);
+        Ok(record.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Opens a private file for appending and says how long it is.
+fn open_append(path: &Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)?;
+    let length = file.metadata()?.size();
+    Ok((file, length))
+}
+
+/// Where stderr led before it was redirected.
+static SAVED_STDERR: Mutex<Option<OwnedFd>> = Mutex::new(None);
+
+/// Lets everything that libraries print on stderr go to the end of the file `path`, so that nothing but the
+/// screen paints the screen. Undone by [`restore_stderr`].
+///
+/// # Errors
+/// What the system said; then stderr is as before.
+pub fn redirect_stderr_to(path: &Path) -> io::Result<()> {
+    let (file, _) = open_append(path)?;
+    let mut saved = SAVED_STDERR.lock().unwrap_or_else(PoisonError::into_inner);
+    if saved.is_none() {
+        // Not among the numbers of the standard streams, and not inherited by children.
+        *saved = Some(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?);
+    }
+    rustix::stdio::dup2_stderr(&file)?;
+    Ok(())
+}
+
+/// Lets stderr lead where it led before [`redirect_stderr_to`]. Harmless when it was not redirected.
+pub fn restore_stderr() {
+    // From a panic hook: never wait for a lock that the panicking thread may hold.
+    if let Ok(mut saved) = SAVED_STDERR.try_lock()
+        && let Some(fd) = saved.take()
+    {
+        let _ = rustix::stdio::dup2_stderr(&fd);
+    }
+}
