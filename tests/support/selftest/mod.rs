@@ -1,0 +1,5 @@
+//! Proves that each part of the support does what the areas take for granted.
+
+mod basics;
+mod install;
+mod real_pi;
