@@ -1,1 +1,15 @@
 //! Pi's wire format, pure: framing, events, commands, messages, dialogs, versions. No I/O.
+//!
+//! The way of a record: bytes → [`framing::Decoder`] → [`framing::Frame`] → [`event::read`] →
+//! [`event::Record`]. Everything a child writes is untrusted (R-Q-01): nothing here panics, keeps
+//! more than a bounded amount, or gives up on the stream because of one bad line.
+
+pub mod command;
+pub mod compat;
+pub mod event;
+pub mod framing;
+pub mod lenient;
+pub mod message;
+mod repair;
+pub mod response;
+pub mod ui_request;

@@ -1,1 +1,7 @@
 //! Tests of `pi`.
+
+mod command;
+mod compat;
+mod event;
+mod framing;
+mod traces;
