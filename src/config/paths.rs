@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::env::Environment;
 use super::folder;
 use super::private_dir::{self, DirError};
+use crate::sys::user;
 
 /// Longest path of a Unix socket, in bytes (108 with the closing NUL on Linux).
 pub const MAX_SOCKET_PATH: usize = 107;
@@ -179,7 +180,7 @@ impl Paths {
     /// Makes the folder of saved sessions of a folder.
     ///
     /// # Errors
-    /// [`DirError::Io`].
+    /// [`DirError::Make`].
     pub fn ensure_sessions(&self, folder: &Path) -> Result<PathBuf, DirError> {
         let dir = self.sessions(folder);
         private_dir::create_all(&dir, "XDG_DATA_HOME")?;
@@ -189,7 +190,7 @@ impl Paths {
     /// Makes a folder below the state folder.
     ///
     /// # Errors
-    /// [`DirError::Io`].
+    /// [`DirError::Make`].
     pub fn ensure_state(&self, dir: &Path) -> Result<(), DirError> {
         private_dir::create_all(dir, "XDG_STATE_HOME")
     }
@@ -216,7 +217,7 @@ pub fn canonical_folder(path: &Path) -> Result<PathBuf, PathsError> {
 /// path that leaves no room for a socket name is replaced by a short one with its hash, so that
 /// different long paths stay apart.
 fn runtime(env: &Environment) -> PathBuf {
-    let user = private_dir::me();
+    let user = user::uid();
     let given = env
         .absolute("XDG_RUNTIME_DIR")
         .filter(|dir| std::fs::metadata(dir).is_ok_and(|m| m.is_dir() && m.uid() == user))

@@ -1,1 +1,14 @@
 //! The control protocol: JSON-RPC 2.0 over a Unix socket. Serves one `FleetClient`, implements one.
+//!
+//! `framing` cuts lines, `rpc` is the envelope, `protocol` the methods; `server` and `connection`
+//! serve, `client` asks; `socket` owns the file a core listens at, `discovery` finds it.
+//! Knows nothing of processes and of how requests are fulfilled.
+
+pub mod client;
+pub mod connection;
+pub mod framing;
+pub mod outgoing;
+pub mod protocol;
+pub mod rpc;
+pub mod server;
+pub mod socket;
