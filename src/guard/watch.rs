@@ -83,42 +83,42 @@ impl Guard {
     /// Watches until the core is dead and nothing is left below it. Returns the exit code.
     pub(super) fn watch(mut self, options: &Options) -> u8 {
         let mut childless = self.reap();
+        let mut hurry = false;
         while self.status.is_none() && !childless {
             self.sleep(None);
-            if self.signals.take().into_iter().any(asks_for_end) {
+            let asked = self.signals.take().into_iter().any(asks_for_end);
+            childless = self.reap();
+            if asked && self.status.is_none() {
                 // Our own unreaped child: the pid is certain.
                 let _ = rustix::process::kill_process(self.core, Signal::TERM);
             }
+            hurry = asked && self.status.is_some();
             if let Some(link) = &mut self.link
                 && !link.serve(|| orphans(self.core))
             {
                 self.link = None;
             }
-            childless = self.reap();
         }
         self.link = None;
         if !childless {
-            self.clean(options);
+            self.clean(options, hurry);
         }
         self.status.map_or(1, exit_code)
     }
 
     /// Lets what is left end by itself for a while, then kills everything below this process until nothing is
-    /// left or time is up.
-    fn clean(&mut self, options: &Options) {
+    /// left or time is up. Whoever asks for the end meanwhile (or asked already: `hurry`) cuts the wait short.
+    fn clean(&mut self, options: &Options, mut hurry: bool) {
         let died = Instant::now();
-        while let Some(left) = options
-            .grace
-            .checked_sub(died.elapsed())
-            .filter(|left| !left.is_zero())
+        while let Some(left) = options.grace.checked_sub(died.elapsed())
+            && !left.is_zero()
+            && !hurry
         {
             if self.reap() {
                 return;
             }
             self.sleep(Some(left));
-            if self.signals.take().into_iter().any(asks_for_end) {
-                break;
-            }
+            hurry = self.signals.take().into_iter().any(asks_for_end);
         }
         let mut killed: Vec<Proc> = Vec::new();
         loop {

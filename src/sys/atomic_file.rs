@@ -3,10 +3,9 @@
 //! Not here: what is in the files. Temporary files start with [`TEMP_PREFIX`], so that whoever lists a
 //! directory can skip one that a crash left behind.
 
-use std::ffi::OsString;
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::user;
@@ -42,59 +41,60 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
             source,
         }
     };
-    let name = path.file_name().ok_or_else(|| {
-        fail("look at the name")(io::Error::new(io::ErrorKind::InvalidInput, "no file name"))
-    })?;
+    if path.file_name().is_none() {
+        let nameless = io::Error::new(io::ErrorKind::InvalidInput, "no file name");
+        return Err(fail("look at the name")(nameless));
+    }
     let dir = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let mut prefix = OsString::from(TEMP_PREFIX);
-    prefix.push(name);
-    let mut temp = tempfile::Builder::new()
-        .prefix(&prefix)
-        .permissions(Permissions::from_mode(mode))
-        .tempfile_in(dir)
-        .map_err(|error| fail("create a new file beside it")(plain(error)))?;
-    temp.as_file()
+    let mut temp = Temp::create(dir, mode).map_err(fail("create a new file beside it"))?;
+    temp.file
         .set_permissions(Permissions::from_mode(mode))
         .map_err(fail("set its mode"))?;
-    temp.write_all(bytes)
-        .map_err(|error| fail("write")(plain(error)))?;
-    temp.as_file().sync_data().map_err(fail("sync"))?;
-    temp.persist(path)
-        .map_err(|error| fail("put it in place")(error.error))?;
+    temp.file.write_all(bytes).map_err(fail("write"))?;
+    temp.file.sync_data().map_err(fail("sync"))?;
+    temp.rename(path).map_err(fail("put it in place"))?;
     File::open(dir)
         .and_then(|dir| dir.sync_all())
         .map_err(fail("sync its directory"))
 }
 
-/// The error without the temporary file's name that `tempfile` adds to it.
-fn plain(error: io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => match std::error::Error::source(&error)
-            .or_else(|| error.get_ref().map(|inner| inner as _))
-            .and_then(first_os_error)
-        {
-            Some(code) => io::Error::from_raw_os_error(code),
-            None => io::Error::from(error.kind()),
-        },
+/// A new file that is removed unless it was renamed. (The `tempfile` crate would hide the system's reason behind
+/// the temporary name.)
+struct Temp {
+    file: File,
+    path: Option<PathBuf>,
+}
+
+impl Temp {
+    fn create(dir: &Path, mode: u32) -> io::Result<Temp> {
+        let path = dir.join(format!("{TEMP_PREFIX}{}", uuid::Uuid::new_v4().simple()));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&path)?;
+        let path = Some(path);
+        Ok(Temp { file, path })
+    }
+
+    fn rename(&mut self, to: &Path) -> io::Result<()> {
+        if let Some(path) = &self.path {
+            std::fs::rename(path, to)?;
+            self.path = None;
+        }
+        Ok(())
     }
 }
 
-fn first_os_error(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
-    let mut at = Some(error);
-    while let Some(error) = at {
-        if let Some(code) = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::raw_os_error)
-        {
-            return Some(code);
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
         }
-        at = error.source();
     }
-    None
 }
 
 /// Why a directory is not a private one, with what to do about it.

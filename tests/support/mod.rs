@@ -9,6 +9,7 @@
     reason = "a helper may be there before the first area uses it"
 )]
 
+pub mod example;
 pub mod hermetic_pi;
 pub mod model;
 pub mod pi_install;
