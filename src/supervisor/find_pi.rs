@@ -19,20 +19,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use models::no_models;
-pub use probe::Version;
 pub use problem::PiProblem;
 pub use words::{WordsError, split_words};
+
+use crate::pi::compat::{self, Version};
 
 use probe::{NODE_TIMEOUT, Probe, VERSION_TIMEOUT, probe_version};
 
 /// Name of Pi's package: proof that a program is Pi.
 pub const PI_PACKAGE: &str = "@earendil-works/pi-coding-agent";
-
-/// Oldest Pi that works (R-PI-06).
-pub const PI_OLDEST: Version = Version::new(1, 4, 0);
-
-/// Oldest Node that Pi runs on.
-pub const NODE_OLDEST: Version = Version::new(22, 19, 0);
 
 /// Where programs are looked for when the requester has no PATH at all.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -113,7 +108,7 @@ pub fn find_within(
         None
     };
     if let Some(version) = package {
-        check_age(version, &program, pi_command)?;
+        check_age(&version, &program, pi_command)?;
         let path_prefix = match kind {
             Kind::EnvNode => node_on_path(&program, env, limit)?,
             Kind::Node(node) => {
@@ -156,7 +151,7 @@ pub fn find_within(
             Ok(None) | Err(_) => return Err(not_pi(&program, first, limit)),
         },
     };
-    check_age(version, &program, pi_command)?;
+    check_age(&version, &program, pi_command)?;
     Ok(PiFound {
         argv,
         version,
@@ -173,14 +168,14 @@ fn command_words(command: &str) -> Result<Vec<OsString>, PiProblem> {
         })
 }
 
-fn check_age(version: Version, path: &Path, command: Option<&str>) -> Result<(), PiProblem> {
-    if version >= PI_OLDEST {
+fn check_age(version: &Version, path: &Path, command: Option<&str>) -> Result<(), PiProblem> {
+    if compat::pi_is_supported(version) {
         return Ok(());
     }
     Err(PiProblem::TooOld {
         path: path.to_owned(),
-        found: version,
-        needed: PI_OLDEST,
+        found: version.clone(),
+        needed: compat::MINIMUM,
         given: command.is_some(),
     })
 }
@@ -322,8 +317,7 @@ fn package_version(program: &Path) -> Option<Version> {
                 .read_to_string(&mut text)
                 .ok()?;
             let package: Package = serde_json::from_str(&text).ok()?;
-            (package.name.as_deref() == Some(PI_PACKAGE))
-                .then(|| Version::parse(package.version.as_deref()?))?
+            (package.name.as_deref() == Some(PI_PACKAGE)).then(|| package.version?.parse().ok())?
         })
 }
 
@@ -352,7 +346,7 @@ fn node_on_path(
         else {
             continue;
         };
-        if version >= NODE_OLDEST {
+        if compat::node_is_supported(&version) {
             return Ok((!first).then_some(dir));
         }
         if best.as_ref().is_none_or(|(known, _)| *known < version) {
@@ -363,10 +357,10 @@ fn node_on_path(
         Some((found, path)) => PiProblem::NodeTooOld {
             path,
             found,
-            needed: NODE_OLDEST,
+            needed: compat::NODE_MINIMUM,
         },
         None => PiProblem::NoNode {
-            needed: NODE_OLDEST,
+            needed: compat::NODE_MINIMUM,
         },
     })
 }
@@ -378,11 +372,11 @@ fn node_in_shebang(
     limit: Duration,
 ) -> Result<(), PiProblem> {
     match probe_version(&[node.into()], env, limit.min(NODE_TIMEOUT)) {
-        Probe::Version(version) if version >= NODE_OLDEST => Ok(()),
+        Probe::Version(version) if compat::node_is_supported(&version) => Ok(()),
         Probe::Version(found) => Err(PiProblem::NodeTooOld {
             path: node.to_owned(),
             found,
-            needed: NODE_OLDEST,
+            needed: compat::NODE_MINIMUM,
         }),
         Probe::Silent | Probe::Said(_) | Probe::Slow | Probe::CannotRun(_) => {
             Err(PiProblem::CannotRun {

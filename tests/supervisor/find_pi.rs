@@ -6,9 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pi_agents::supervisor::find_pi::{
-    PiProblem, Version, find, find_within, no_models, split_words,
-};
+use pi_agents::pi::compat::Version;
+use pi_agents::supervisor::find_pi::{PiProblem, find, find_within, no_models, split_words};
 use pretty_assertions::assert_eq;
 
 type Env = Vec<(OsString, OsString)>;
@@ -201,7 +200,7 @@ fn a_program_that_hangs_is_killed_with_its_group() {
         ),
     );
     let begun = Instant::now();
-    let limit = Duration::from_secs(1);
+    let limit = Duration::from_secs(2);
     let problem = find_within(None, &place.env(&["bin"]), limit).expect_err("hangs");
     assert!(problem.lines()[0].contains("did not answer"), "{problem:?}");
     assert!(begun.elapsed() < Duration::from_secs(8));
@@ -321,23 +320,23 @@ fn words_follow_the_shells_quotes() {
 }
 
 #[test]
-fn versions_are_read_strictly() {
-    for (text, version) in [
-        ("1.6.0", Some((1, 6, 0))),
-        (" v22.19.0\n", Some((22, 19, 0))),
-        ("1.4.0-beta.1+x", Some((1, 4, 0))),
-        ("3.14159", None),
-        ("1.2.3.4", None),
-        ("1.2.x", None),
-        ("1..2", None),
-        ("+1.2.3", None),
-        ("99999999999.0.0", None),
-        ("", None),
+fn only_three_numbers_are_a_version() {
+    // B100
+    let place = Place::new();
+    for (says, good) in [
+        ("1.6.0", true),
+        ("v1.6.0", true),
+        ("pi 1.7.0-beta.2", true),
+        ("3.14159", false),
+        ("16", false),
+        ("1.6.0.1", false),
+        ("raspberry 1.6.0", false),
+        ("", false),
     ] {
-        let expected = version.map(|(a, b, c)| Version::new(a, b, c));
-        assert_eq!(Version::parse(text), expected, "{text:?}");
+        place.program("bin/pi", &format!("#!/bin/sh\necho '{says}'\n"));
+        let found = find(None, &place.env(&["bin"]));
+        assert_eq!(found.is_ok(), good, "{says:?}: {found:?}");
     }
-    assert!(Version::new(1, 10, 0) > Version::new(1, 9, 9));
 }
 
 fn warns(place: &Place, more: &[(&str, &str)]) -> bool {

@@ -1,7 +1,6 @@
 //! Asks a program for its version, bounded in time and output, and leaves no process behind.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{ErrorKind, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -9,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::pi::compat::Version;
 
 /// Bound on `CMD --version` (measured on a busy machine: up to 5.6 s for real Pi).
 pub const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,49 +28,6 @@ const BUSY_TRIES: usize = 25;
 
 /// Longest excerpt of a stranger's output.
 const MAX_EXCERPT: usize = 80;
-
-/// A released version: what follows the three numbers does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
-    /// Major.
-    pub major: u32,
-    /// Minor.
-    pub minor: u32,
-    /// Patch.
-    pub patch: u32,
-}
-
-impl Version {
-    /// A version from its numbers.
-    #[must_use]
-    pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
-        Self {
-            major,
-            minor,
-            patch,
-        }
-    }
-
-    /// Reads `1.6.0`, `v22.19.0` or `1.6.0-beta.1+x`; `None` for anything else (`3.14159`, `12`).
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let text = text.strip_prefix('v').unwrap_or(text);
-        let numbers = text.split(['-', '+']).next()?;
-        let mut parts = numbers.split('.').map(|part| {
-            let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            digits.then(|| part.parse::<u32>().ok()).flatten()
-        });
-        let version = Self::new(parts.next()??, parts.next()??, parts.next()??);
-        parts.next().is_none().then_some(version)
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
-    }
-}
 
 /// What came of asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,8 +139,8 @@ fn read_answer(output: &[u8]) -> Probe {
         let mut words = line.split_ascii_whitespace();
         let (first, second) = (words.next()?, words.next());
         match (second, words.next()) {
-            (None, _) => Version::parse(first),
-            (Some(second), None) if first.ends_with("pi") => Version::parse(second),
+            (None, _) => exact_version(first),
+            (Some(second), None) if first.ends_with("pi") => exact_version(second),
             _ => None,
         }
     });
@@ -195,6 +153,14 @@ fn read_answer(output: &[u8]) -> Probe {
     } else {
         Probe::Said(said)
     }
+}
+
+/// A version with all its three numbers: `3.14159` is some other program's idea of pi.
+pub fn exact_version(word: &str) -> Option<Version> {
+    let numbers = word.split(['-', '+']).next()?;
+    (numbers.matches('.').count() == 2)
+        .then(|| word.parse().ok())
+        .flatten()
 }
 
 /// First printable ASCII of a stranger's output: enough to recognise it, harmless anywhere.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::probe::Version;
+use crate::pi::compat::Version;
 
 /// The command that installs or updates Pi.
 pub const INSTALL_PI: &str = "npm install -g @earendil-works/pi-coding-agent@latest";
@@ -148,10 +148,10 @@ impl PiProblem {
             }
             Self::NoNode { needed } => node_lines(
                 "Pi runs on Node, and there is no node on your PATH.".to_owned(),
-                *needed,
+                needed,
             ),
             Self::NodeTooOld { path, needed, .. } => {
-                node_lines(format!("Newest one found: {}", show(path)), *needed)
+                node_lines(format!("Newest one found: {}", show(path)), needed)
             }
             Self::NoModels { agent_dir } => vec![
                 format!(
@@ -166,7 +166,7 @@ impl PiProblem {
     }
 }
 
-fn node_lines(first: String, needed: Version) -> Vec<String> {
+fn node_lines(first: String, needed: &Version) -> Vec<String> {
     vec![
         first,
         format!("Install Node {needed} or newer, with the tool you use for it:"),
