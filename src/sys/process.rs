@@ -185,9 +185,11 @@ pub fn find_marked(name: &str) -> Vec<(Proc, Vec<u8>)> {
     pids()
         .filter(|pid| *pid != me)
         .filter_map(|pid| {
+            environ_has(pid, name)?;
+            // Asked again between two looks at who it is, or the value may be that of another process. Only for
+            // the few that have one: the first question alone goes to everybody.
             let before = read(pid)?;
             let value = environ_has(pid, name)?;
-            // The same process before and after, or the value belongs to somebody else.
             let after = read(pid)?;
             (before.id() == after.id()).then_some((after, value))
         })

@@ -93,9 +93,35 @@ fn set_disposition(signal: Signal, action: libc::sighandler_t) -> io::Result<()>
 /// # Errors
 /// What the system said.
 pub fn suspend_self_group() -> io::Result<()> {
-    restore_default(Signal::TSTP)?;
-    rustix::process::kill_current_process_group(Signal::TSTP)?;
-    Ok(())
+    let before = replace_action(Signal::TSTP, &default_action())?;
+    let sent = rustix::process::kill_current_process_group(Signal::TSTP);
+    // The kernel may hand the signal to another thread of ours, and this one runs on until that has taken it. The
+    // old action must not be back by then, or the signal would go to a handler instead of stopping anybody.
+    std::thread::sleep(SETTLE);
+    replace_action(Signal::TSTP, &before)?;
+    Ok(sent?)
+}
+
+/// Far longer than the delivery of a signal takes.
+const SETTLE: std::time::Duration = std::time::Duration::from_millis(20);
+
+#[allow(unsafe_code)]
+fn default_action() -> libc::sigaction {
+    // SAFETY: all-zero bytes are a valid value: SIG_DFL, no flags, an empty mask, no restorer.
+    unsafe { std::mem::zeroed() }
+}
+
+#[allow(unsafe_code)]
+fn replace_action(signal: Signal, action: &libc::sigaction) -> io::Result<libc::sigaction> {
+    let mut before = default_action();
+    // SAFETY: both pointers are valid for the call; `action` is the default or one that sigaction gave us before,
+    // so a handler in it is one that was installed already.
+    let result = unsafe { libc::sigaction(signal.as_raw(), action, &mut before) };
+    if result == 0 {
+        Ok(before)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Signals delivered through a descriptor instead of a handler.

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         }
         ["core"] => core(),
         ["deaf"] => deaf(),
+        ["suspend"] => suspend(),
         ["log", dir, name, count] => log(Path::new(dir), name, count.parse().unwrap()),
         ["panic", log] => panic_in_thread(Path::new(log)),
         other => panic!("what is {other:?}?"),
@@ -139,6 +140,30 @@ fn deaf() -> ExitCode {
             println!("{name}-{line}");
         }
     }
+    ExitCode::SUCCESS
+}
+
+/// Suspends its group from a thread, twice, and says after each time whether its own handler is
+/// still in place.
+fn suspend() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let handler = runtime.spawn(async {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut stops = signal(SignalKind::from_raw(Signal::TSTP.as_raw())).unwrap();
+        for _ in 0..2 {
+            println!("suspending");
+            tokio::task::block_in_place(signals::suspend_self_group).unwrap();
+            println!("continued");
+            rustix::process::kill_process(rustix::process::getpid(), Signal::TSTP).unwrap();
+            stops.recv().await;
+            println!("handled");
+        }
+    });
+    runtime.block_on(handler).unwrap();
     ExitCode::SUCCESS
 }
 

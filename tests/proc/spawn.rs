@@ -10,6 +10,7 @@ use pi_agents::sys::{signals, spawn, user};
 
 use super::stand_in::Reaped;
 use crate::support::example::ensure_example;
+use crate::support::wait::wait_until;
 
 /// R-LIFE-01, R-LIFE-18: exactly the given environment, bytes included, in the given directory, in an own group.
 #[test]
@@ -140,4 +141,28 @@ fn only_a_socket_is_adopted() {
         assert!(spawn::adopt_socket(number).is_none(), "{number}");
     }
     assert!(file.metadata().is_ok(), "the file is still ours");
+}
+
+/// R-TUI-12: a screen stops like any program at Ctrl+Z, goes on when continued, and keeps its own handler for a
+/// stop that comes from outside.
+#[test]
+fn a_suspended_group_stops_and_goes_on() {
+    let env = std::env::vars_os();
+    let harness = ensure_example("proc-harness");
+    let args = [OsString::from("suspend")];
+    let mut command = spawn::command(harness.as_os_str(), args, env, std::path::Path::new("/"));
+    let mut child = Reaped(command.stdout(Stdio::piped()).spawn().unwrap());
+    let id = child.id();
+    for _ in 0..2 {
+        wait_until("it has stopped", || {
+            process::read(id.pid).unwrap().state == 'T'
+        });
+        // Undoes the stop before it returns, so the next round cannot see this one's.
+        process::signal(id, Signal::CONT).unwrap();
+    }
+    let mut said = String::new();
+    let mut stdout = child.0.stdout.take().unwrap();
+    std::io::Read::read_to_string(&mut stdout, &mut said).unwrap();
+    assert_eq!(said, "suspending\ncontinued\nhandled\n".repeat(2));
+    assert!(child.0.wait().unwrap().success());
 }
