@@ -71,6 +71,11 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "marker (core id, instance id) by which processes left behind are recognised",
     },
     Variable {
+        name: "PI_AGENTS_GUARD",
+        set_by: "guard → core",
+        meaning: "descriptor and pid of the guard; removed by the core, never inherited further",
+    },
+    Variable {
         name: BIN,
         set_by: "you or core",
         meaning: "path of the pi-agents program that Pi's extension starts",
