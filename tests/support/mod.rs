@@ -10,6 +10,7 @@
 )]
 
 pub mod example;
+pub mod fake;
 pub mod hermetic_pi;
 pub mod model;
 pub mod pi_install;

@@ -1,5 +1,7 @@
 //! Proves that each part of the support does what the areas take for granted.
 
 mod basics;
+mod fake;
+mod fake_faults;
 mod install;
 mod real_pi;
