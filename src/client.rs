@@ -76,7 +76,7 @@ pub struct SpawnRequest {
     #[serde(default)]
     pub tools: ToolChoice,
     /// Folder; relative to the core's folder; `None` = the core's folder.
-    #[serde(default)]
+    #[serde(default, with = "crate::fleet::path_text::option")]
     pub cwd: Option<PathBuf>,
     /// Stay idle when done; `None` = yes (R-LIFE-06).
     #[serde(default)]
@@ -147,6 +147,7 @@ pub enum Reply {
         /// Short name.
         name: String,
         /// Saved session.
+        #[serde(default, with = "crate::fleet::path_text::option")]
         session_path: Option<PathBuf>,
     },
     /// The child accepted the message.

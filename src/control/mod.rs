@@ -6,7 +6,9 @@
 
 pub mod client;
 pub mod connection;
+pub mod discovery;
 pub mod framing;
+pub mod host;
 pub mod outgoing;
 pub mod protocol;
 pub mod rpc;

@@ -74,6 +74,7 @@ pub struct AgentSpec {
     /// Tool restriction.
     pub tools: ToolChoice,
     /// Working folder of the child, absolute.
+    #[serde(with = "crate::fleet::path_text")]
     pub cwd: PathBuf,
     /// Stay idle after a run (`true`) or end the process in order (`false`, R-LIFE-16).
     pub persistent: bool,

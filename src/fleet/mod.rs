@@ -3,5 +3,6 @@
 
 pub mod agent;
 pub mod ids;
+pub mod path_text;
 pub mod roster;
 pub mod transcript;

@@ -189,6 +189,7 @@ pub struct AgentView {
     /// The child's own status entries (extension `setStatus`), by key.
     pub statuses: Vec<(String, String)>,
     /// Saved session, once known.
+    #[serde(default, with = "crate::fleet::path_text::option")]
     pub session_path: Option<PathBuf>,
     /// Process id while a process lives.
     pub pid: Option<u32>,
@@ -220,6 +221,7 @@ pub struct CoreView {
     /// The person's host of this core.
     pub host: HostId,
     /// Folder it works for.
+    #[serde(with = "crate::fleet::path_text")]
     pub folder: PathBuf,
     /// Command line of the Pi it starts, for display.
     pub pi: String,
