@@ -82,30 +82,23 @@ fn a_process_that_keeps_starting_others_dies_too() {
     let dir = tempfile::tempdir().unwrap();
     let mut killed = Killed::default();
     let mut guarded = Guarded::start(dir.path(), 0, 4000);
-    let path = dir.path().display();
+    let mark = "PROC_TEST_SPAWNED";
     guarded.tell(&format!(
-        "sh {}; while :; do setsid sleep 600 & echo $! >> {path}/spawned; sleep 0.01; done",
+        "sh {}; while :; do {mark}=1 setsid sleep 600 & sleep 0.01; done",
         sign_in(dir.path(), "spawner")
     ));
     let spawner = killed.signed_in(dir.path(), "spawner");
-    let spawned = || -> Vec<ProcessId> {
-        std::fs::read_to_string(dir.path().join("spawned"))
-            .unwrap_or_default()
-            .lines()
-            .filter_map(|pid| ProcessId::of(pid.parse().ok()?))
-            .collect()
-    };
-    wait_until("some are there", || spawned().len() > 5);
+    wait_until("some are there", || process::find_marked(mark).len() > 5);
     process::signal(guarded.core, Signal::KILL).unwrap();
-    assert_eq!(guarded.ended().code(), Some(137));
-    assert!(!process::is_alive(spawner));
-    let sleeps: Vec<_> = spawned()
-        .into_iter()
-        .filter(|id| process::read(id.pid).is_some_and(|row| row.comm == "sleep"))
-        .filter(|id| process::is_alive(*id))
+    let ended = guarded.ended_or_none();
+    let left: Vec<ProcessId> = process::find_marked(mark)
+        .iter()
+        .map(|(row, _)| row.id())
         .collect();
-    killed.0.extend(&sleeps);
-    assert_eq!(sleeps, []);
+    killed.0.extend(&left);
+    assert_eq!(ended.and_then(|status| status.code()), Some(137));
+    assert_eq!(left, []);
+    assert!(!process::is_alive(spawner));
 }
 
 /// R-LIFE-08: children that end at the end of their stdin, as Pi does, are not killed; with nothing left the

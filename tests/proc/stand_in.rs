@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use pi_agents::sys::process::{self, ProcessId, Signal};
 
@@ -151,6 +152,17 @@ impl Guarded {
         rest
     }
 
+    /// The guard's end, or `None` when it did not end within ten seconds: for a test that has to tidy up first.
+    pub fn ended_or_none(&mut self) -> Option<ExitStatus> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            match self.guard.try_wait().unwrap() {
+                None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                ended => return ended,
+            }
+        }
+    }
+
     /// Waits for the guard's end.
     pub fn ended(&mut self) -> ExitStatus {
         wait_for("the end of the guard", || self.guard.try_wait().unwrap())
@@ -161,14 +173,14 @@ impl Drop for Guarded {
     fn drop(&mut self) {
         let _ = process::signal(self.core, Signal::KILL);
         // With the core dead the guard cleans up by itself; a guard that does not is killed.
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(5);
         while matches!(self.guard.try_wait(), Ok(None)) {
             let _ = cut_grace_short(self.guard.id());
-            if std::time::Instant::now() > deadline {
+            if Instant::now() > deadline {
                 let _ = self.guard.kill();
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
         let _ = self.guard.wait();
     }
