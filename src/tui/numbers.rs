@@ -19,6 +19,18 @@ pub fn short(ms: u64) -> SafeText {
     })
 }
 
+/// Milliseconds in one unit, for waits: `42s`, `1m`, `2h`, `3d`.
+#[must_use]
+pub fn coarse(ms: u64) -> SafeText {
+    let s = ms / 1000;
+    made(match s {
+        0..60 => format!("{s}s"),
+        60..3600 => format!("{}m", s / 60),
+        3600..86_400 => format!("{}h", s / 3600),
+        _ => format!("{}d", s / 86_400),
+    })
+}
+
 /// Milliseconds, short and with one digit below ten seconds, for tools: `0.1s`, `12s`, `3m02`.
 #[must_use]
 pub fn brief(ms: u64) -> SafeText {
@@ -123,6 +135,12 @@ pub fn count(n: u64, noun: &'static str) -> SafeText {
 #[must_use]
 pub fn plain(n: u64) -> SafeText {
     made(n.to_string())
+}
+
+/// Time of day: `12:03`.
+#[must_use]
+pub fn clock(hour: i8, minute: i8) -> SafeText {
+    made(format!("{hour:02}:{minute:02}"))
 }
 
 /// Percent: `18%`.

@@ -6,6 +6,7 @@
 //! program (`&'static str`) and for sanitised text, and for nothing else.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -99,6 +100,7 @@ pub struct Row {
     right: Vec<Piece>,
     fill: Style,
     stretch: Option<usize>,
+    continued: bool,
 }
 
 impl Row {
@@ -128,6 +130,37 @@ impl Row {
         if piece.cols > 0 {
             self.left.push(piece);
         }
+    }
+
+    /// Adds the left pieces of another row.
+    pub fn append(&mut self, other: &Self) {
+        self.left.extend(other.left.iter().cloned());
+    }
+
+    /// Adds a part of a text with styles that change inside it: `runs` are (byte offset, style
+    /// from there on), ascending; before the first one, and under all of them, lies `base`.
+    pub fn push_runs(
+        &mut self,
+        text: SafeStr<'_>,
+        range: Range<usize>,
+        runs: &[(usize, Style)],
+        base: Style,
+    ) {
+        let first = runs.partition_point(|(at, _)| *at <= range.start);
+        let mut from = range.start;
+        let mut style = first
+            .checked_sub(1)
+            .and_then(|i| runs.get(i))
+            .map_or(base, |(_, s)| base.patch(*s));
+        for (at, next) in runs.get(first..).unwrap_or_default() {
+            if *at >= range.end {
+                break;
+            }
+            self.push(text.slice(from..*at), style);
+            from = *at;
+            style = base.patch(*next);
+        }
+        self.push(text.slice(from..range.end), style);
     }
 
     /// Adds blanks at the left.
@@ -177,6 +210,18 @@ impl Row {
         for piece in self.left.iter_mut().chain(&mut self.right) {
             piece.style = change(piece.style);
         }
+    }
+
+    /// Says that this row goes on with the line of the row above it: how a viewport finds the
+    /// same line again at another width.
+    pub fn set_continued(&mut self, continued: bool) {
+        self.continued = continued;
+    }
+
+    /// True when it goes on with the line above it.
+    #[must_use]
+    pub fn is_continued(&self) -> bool {
+        self.continued
     }
 
     /// Columns of the left pieces.

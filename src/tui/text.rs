@@ -24,6 +24,7 @@ mod chars;
 mod escape;
 mod sgr;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -35,6 +36,22 @@ pub const TAB: usize = 8;
 /// Text that can be drawn. See the module for what that means.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SafeText(String);
+
+/// Takes escape sequences out of a source that will be parsed before it is sanitised (Markdown):
+/// everything else stays, line breaks and tabs too. The result is not safe to draw.
+#[must_use]
+pub fn without_sequences(raw: &str) -> Cow<'_, str> {
+    if !raw.contains(|c: char| c == '\u{1b}' || ('\u{80}'..='\u{9f}').contains(&c)) {
+        return Cow::Borrowed(raw);
+    }
+    let mut out = String::with_capacity(raw.len());
+    escape::each_char(raw, |item| {
+        if let escape::Item::Char(c) = item {
+            out.push(c);
+        }
+    });
+    Cow::Owned(out)
+}
 
 /// A borrowed part of a [`SafeText`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -59,6 +76,14 @@ impl SafeText {
             return Self(raw.to_owned());
         }
         let mut out = chars::Out::new(raw.len(), true);
+        escape::each(raw, &mut out, |_, _| {});
+        Self(out.finish())
+    }
+
+    /// Like [`SafeText::block`] for text that goes on in a line: tab stops count from `column`.
+    #[must_use]
+    pub fn block_at(raw: &str, column: usize) -> Self {
+        let mut out = chars::Out::new(raw.len(), true).at_column(column);
         escape::each(raw, &mut out, |_, _| {});
         Self(out.finish())
     }
@@ -192,6 +217,12 @@ impl<'a> SafeStr<'a> {
     #[must_use]
     pub fn trim(self) -> SafeStr<'a> {
         SafeStr(self.0.trim())
+    }
+
+    /// Without these characters at both ends.
+    #[must_use]
+    pub fn trim_matches(self, chars: &[char]) -> SafeStr<'a> {
+        SafeStr(self.0.trim_matches(chars))
     }
 
     /// Without blanks and line breaks at the end.

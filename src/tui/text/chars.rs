@@ -45,6 +45,12 @@ impl Out {
         }
     }
 
+    /// The first line begins in this column.
+    pub(super) fn at_column(mut self, column: usize) -> Self {
+        self.mark_at = (0, column);
+        self
+    }
+
     /// Bytes written, nothing pending.
     pub(super) fn settle(&mut self) -> usize {
         self.flush_jamo();

@@ -5,23 +5,42 @@ use super::chars::Out;
 
 const ESC: char = '\u{1b}';
 
-/// Feeds the visible characters of `raw` to `out`. For every complete SGR sequence `sgr` is called
-/// with its parameters and the number of bytes written so far.
+/// What a raw text is made of, sequences that only act left out.
+pub(super) enum Item<'a> {
+    /// A character outside any sequence; a CR before LF is left out.
+    Char(char),
+    /// The parameters of a complete SGR sequence.
+    Sgr(&'a str),
+}
+
+/// Feeds the characters of `raw` to `out`. For every complete SGR sequence `sgr` is called with
+/// its parameters and the number of bytes written so far.
 pub(super) fn each<F: FnMut(&str, usize)>(raw: &str, out: &mut Out, mut sgr: F) {
+    each_char(raw, |item| match item {
+        Item::Char(c) => out.push(c),
+        Item::Sgr(params) => {
+            let at = out.settle();
+            sgr(params, at);
+        }
+    });
+}
+
+/// Takes a raw text apart.
+pub(super) fn each_char<'a>(raw: &'a str, mut emit: impl FnMut(Item<'a>)) {
     let mut rest = raw;
     while let Some(c) = rest.chars().next() {
         let after = rest.get(c.len_utf8()..).unwrap_or_default();
         rest = match c {
             ESC => match after.chars().next() {
-                Some('[') => csi(after.get(1..).unwrap_or_default(), out, &mut sgr),
+                Some('[') => csi(after.get(1..).unwrap_or_default(), &mut emit),
                 Some(']' | 'P' | '_' | '^' | 'X') => string(after.get(1..).unwrap_or_default()),
                 _ => two_byte(after),
             },
-            '\u{9b}' => csi(after, out, &mut sgr),
+            '\u{9b}' => csi(after, &mut emit),
             '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => string(after),
             '\r' if after.starts_with('\n') => after,
             _ => {
-                out.push(c);
+                emit(Item::Char(c));
                 after
             }
         };
@@ -30,7 +49,7 @@ pub(super) fn each<F: FnMut(&str, usize)>(raw: &str, out: &mut Out, mut sgr: F) 
 
 /// After a CSI introducer: drops parameters, intermediates and the final byte. What breaks the
 /// grammar ends the sequence and is shown.
-fn csi<'a, F: FnMut(&str, usize)>(body: &'a str, out: &mut Out, sgr: &mut F) -> &'a str {
+fn csi<'a>(body: &'a str, emit: &mut impl FnMut(Item<'a>)) -> &'a str {
     let bytes = body.as_bytes();
     let params = bytes
         .iter()
@@ -44,8 +63,7 @@ fn csi<'a, F: FnMut(&str, usize)>(body: &'a str, out: &mut Out, sgr: &mut F) -> 
     match bytes.get(params + middle) {
         Some(last @ 0x40..=0x7e) => {
             if *last == b'm' && middle == 0 {
-                let len = out.settle();
-                sgr(body.get(..params).unwrap_or_default(), len);
+                emit(Item::Sgr(body.get(..params).unwrap_or_default()));
             }
             body.get(params + middle + 1..).unwrap_or_default()
         }

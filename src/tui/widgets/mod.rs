@@ -1,0 +1,3 @@
+//! Small things that paint themselves into an area.
+
+pub mod scrollbar;
