@@ -3,6 +3,9 @@
 
 pub mod agent;
 pub mod ids;
+pub mod interpret;
+pub mod live;
+mod meter;
 pub mod path_text;
 pub mod roster;
 pub mod transcript;

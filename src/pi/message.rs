@@ -350,8 +350,11 @@ pub enum Message<'a> {
         /// It is an error.
         is_error: bool,
     },
-    /// The system prompt or a change of tools; nobody reads it here.
-    System,
+    /// The system prompt or a change of tools; its text is skipped.
+    System {
+        /// Names of the tools the model can use from here on.
+        tools_added: Vec<Cow<'a, str>>,
+    },
     /// A message that an extension put into the conversation.
     Custom {
         /// The extension's type name.
@@ -407,6 +410,15 @@ struct FlatMessage<'a> {
     command: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "lenient::text")]
     output: Cow<'a, str>,
+    #[serde(borrow)]
+    tools_added: Vec<FlatTool<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct FlatTool<'a> {
+    #[serde(borrow, deserialize_with = "lenient::text")]
+    name: Cow<'a, str>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Message<'a> {
@@ -436,7 +448,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Message<'a> {
                 name: flat.tool_name,
                 is_error: flat.is_error,
             },
-            "system" => Self::System,
+            "system" => Self::System {
+                tools_added: flat.tools_added.into_iter().map(|t| t.name).collect(),
+            },
             "custom" => Self::Custom {
                 custom_type: flat.custom_type,
                 content: gist(flat.content)?,

@@ -76,10 +76,7 @@ pub(super) fn salvage(kind: &str, head: &str, tail: &str) -> Option<Record<'stat
         "tool_execution_end" => Some(Record::ToolEnd(ToolEnd {
             call_id: first_string(head, "toolCallId")?.into(),
             name: first_string(head, "toolName").unwrap_or_default().into(),
-            output: Gist {
-                text: Cow::Borrowed("(the output was too long to keep)"),
-                images: 0,
-            },
+            output: Gist::default(),
             is_error: memmem::rfind(tail.as_bytes(), br#""isError":true"#).is_some(),
             duration_ms: None,
         })),

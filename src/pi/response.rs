@@ -84,7 +84,7 @@ pub struct ModelInfo {
 impl ModelInfo {
     /// `provider/id`, as `--model` takes it.
     #[must_use]
-    pub fn reference(&self) -> String {
+    pub fn full_id(&self) -> String {
         format!("{}/{}", self.provider, self.id)
     }
 }

@@ -1,1 +1,6 @@
 //! Tests of `fleet`.
+
+mod interpret;
+mod live;
+mod log;
+mod reducer;

@@ -4,4 +4,4 @@ mod command;
 mod compat;
 mod event;
 mod framing;
-mod traces;
+pub mod traces;

@@ -47,11 +47,17 @@ struct Slot {
     entry: Entry,
     /// Revision of the last change of any sort.
     rev: u64,
-    /// Revision of the last change that was not an append.
-    put_rev: u64,
-    /// Text lengths at revisions a patch was taken at, newest last, bounded: a receiver at such
-    /// a revision gets only the text behind that length.
-    marks: Vec<(u64, usize)>,
+    /// How long the text was at revisions somebody may be at, newest last, bounded: a receiver at
+    /// such a revision gets only the text behind that length.
+    marks: VecDeque<Mark>,
+}
+
+/// The text had this length from one revision up to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Mark {
+    from: u64,
+    to: u64,
+    len: usize,
 }
 
 /// How many marks a streaming entry keeps; a viewer further behind gets the entry whole.
@@ -68,6 +74,8 @@ pub struct TranscriptLog {
     bytes: usize,
     /// (revision, entry) of the latest changes; runs on one entry are folded into their last.
     recent: VecDeque<(u64, u64)>,
+    /// Revision of the latest patch: only lengths at revisions of patches have to be known.
+    patched: u64,
 }
 
 impl TranscriptLog {
@@ -142,8 +150,7 @@ impl TranscriptLog {
         self.slots.push_back(Slot {
             entry: Entry { seq, at_ms, kind },
             rev: self.rev,
-            put_rev: self.rev,
-            marks: Vec::new(),
+            marks: VecDeque::new(),
         });
         self.note(seq);
         seq
@@ -171,7 +178,6 @@ impl TranscriptLog {
         change(&mut slot.entry.kind);
         let after = weight(&slot.entry.kind);
         slot.rev = rev;
-        slot.put_rev = rev;
         slot.marks.clear();
         self.rev = rev;
         self.bytes = self.bytes + after - before;
@@ -180,7 +186,7 @@ impl TranscriptLog {
 
     /// Appends text to a `Text` or `Thinking` entry. Nothing happens for any other.
     pub fn append(&mut self, seq: u64, more: &str) {
-        let rev = self.rev + 1;
+        let (rev, patched) = (self.rev + 1, self.patched);
         let Some(slot) = self.slot_mut(seq) else {
             return;
         };
@@ -189,6 +195,16 @@ impl TranscriptLog {
         else {
             return;
         };
+        if patched >= slot.rev {
+            if slot.marks.len() == MAX_MARKS {
+                slot.marks.pop_front();
+            }
+            slot.marks.push_back(Mark {
+                from: slot.rev,
+                to: rev - 1,
+                len: text.len(),
+            });
+        }
         text.push_str(more);
         slot.rev = rev;
         self.rev = rev;
@@ -238,9 +254,10 @@ impl TranscriptLog {
             _ => (self.first_seq..self.next_seq()).collect(),
         };
         let rev = self.rev;
+        self.patched = rev;
         let mut changes = Vec::with_capacity(seqs.len());
         for seq in seqs {
-            let Some(slot) = self.slot_mut(seq) else {
+            let Some(slot) = self.slot(seq) else {
                 continue;
             };
             if since.is_some_and(|s| slot.rev <= s) {
@@ -255,10 +272,8 @@ impl TranscriptLog {
                 continue;
             };
             let known = since.and_then(|s| {
-                slot.marks
-                    .iter()
-                    .find(|(rev, _)| *rev == s)
-                    .map(|(_, len)| *len)
+                let mut marks = slot.marks.iter().rev();
+                marks.find(|m| m.from <= s && s <= m.to).map(|m| m.len)
             });
             match known.and_then(|from| text.get(from..).map(|more| (from, more))) {
                 Some((from, more)) => {
@@ -272,11 +287,6 @@ impl TranscriptLog {
                     entry: slot.entry.clone(),
                 }),
             }
-            if slot.marks.len() == MAX_MARKS {
-                slot.marks.remove(0);
-            }
-            let len = text.len();
-            slot.marks.push((rev, len));
         }
         Some(TranscriptPatch {
             since: since.unwrap_or(0),
@@ -314,15 +324,13 @@ impl TranscriptLog {
                         self.slots.push_back(Slot {
                             entry,
                             rev: patch.rev,
-                            put_rev: patch.rev,
-                            marks: Vec::new(),
+                            marks: VecDeque::new(),
                         });
                     } else if let Some(slot) = self.slot_mut(seq) {
                         let before = weight(&slot.entry.kind);
                         let after = weight(&entry.kind);
                         slot.entry = entry;
                         slot.rev = patch.rev;
-                        slot.put_rev = patch.rev;
                         slot.marks.clear();
                         self.bytes = self.bytes + after - before;
                     } else {
