@@ -312,9 +312,11 @@ impl<R: AsyncRead + Unpin + Send> Reading<R> {
         let mut work = Box::pin(async move {
             let outcome = client.request(request).await;
             let line = answer_line(&id, outcome, max_line);
+            // The place is kept until the answer has one: else answers nobody reads would pile up.
+            let room = answers.reserve().await;
             drop(place);
-            if let Some(line) = line {
-                let _ = answers.send(line).await;
+            if let (Some(line), Ok(room)) = (line, room) {
+                room.send(line);
             }
         });
         if std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending())).await {

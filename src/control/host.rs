@@ -133,7 +133,15 @@ fn read(path: &Path, folder: &Path) -> Result<Option<HostId>, HostError> {
     };
     let text = match std::fs::read(path) {
         Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // A file where a folder belongs is named when the folder is made.
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
         Err(source) => {
             return Err(HostError::Read {
                 path: path.to_owned(),
