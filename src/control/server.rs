@@ -116,13 +116,15 @@ impl Server {
     pub async fn serve(&self, mut listener: Listener) {
         let places = Arc::new(Semaphore::new(self.options.max_clients));
         let mut connections = JoinSet::new();
+        let first = tokio::time::Instant::now() + TOUCH_INTERVAL;
+        let mut touch = tokio::time::interval_at(first, TOUCH_INTERVAL);
         loop {
             while connections.try_join_next().is_some() {}
             let accepted = tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => break,
                 accepted = listener.accept() => accepted,
-                () = tokio::time::sleep(TOUCH_INTERVAL) => {
+                _ = touch.tick() => {
                     listener.touch();
                     continue;
                 }

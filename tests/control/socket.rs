@@ -261,6 +261,57 @@ async fn another_user_is_not_heard() {
     serving.abort();
 }
 
+// B093: run by the next test in a process of its own, whose files it uses up.
+#[test]
+#[ignore = "a part of `a_shortage_of_files_is_no_proof_of_death`"]
+fn bind_without_files() {
+    let Some(path) = std::env::var_os("CONTROL_TEST_SOCKET").map(PathBuf::from) else {
+        return;
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _entered = runtime.enter();
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    std::fs::set_permissions(path.parent().unwrap(), PermissionsExt::from_mode(0o700)).unwrap();
+    let _live = StdListener::bind(&path).unwrap();
+    let mut files = Vec::new();
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        files.push(file);
+    }
+    let mut shortages = 0;
+    loop {
+        let error = Listener::bind(&path).unwrap_err();
+        assert!(path.exists(), "removed after: {error}");
+        if matches!(error, BindError::Running { .. }) {
+            break;
+        }
+        shortages += 1;
+        drop(files.pop().expect("never enough files"));
+    }
+    assert!(shortages > 0);
+}
+
+// B093
+#[test]
+fn a_shortage_of_files_is_no_proof_of_death() {
+    let root = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 100 && exec \"$@\"", "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "control::socket::bind_without_files",
+            "--ignored",
+        ])
+        .env("CONTROL_TEST_SOCKET", root.path().join("run/core.sock"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}
+
 // B094: run by the next test with a umask that takes nothing away.
 #[test]
 #[ignore = "a part of `the_socket_is_closed_from_its_first_moment`, which sets the umask"]
