@@ -12,7 +12,7 @@ const FORBIDDEN: &[&str] = &[
     "Text::from",
     "Text::raw",
     "Text::styled",
-    "Paragraph",
+    "Paragraph::new",
     "set_string",
     "set_stringn",
     "set_line",

@@ -33,9 +33,12 @@ pub(super) fn render(
     row.push("Took ", theme.muted);
     row.push(numbers::exact(took_ms), theme.muted);
     for (n, noun) in [(tokens, "token"), (tool_uses, "tool use")] {
-        if n > 0 {
+        let fact = numbers::count(n, noun);
+        // Whole or not at all: half a number says something else.
+        let room = row.left_width() + DOT.len() + fact.as_str().len() < ctx.width;
+        if n > 0 && room {
             row.push(DOT, theme.dim);
-            row.push(numbers::count(n, noun), theme.muted);
+            row.push(fact, theme.muted);
         }
     }
     row.set_ground(theme.custom_message_bg);

@@ -24,6 +24,7 @@ pub(super) fn render(text: &str, done: bool, ctx: &CardCtx<'_>, out: &mut Vec<Ro
         if let Some(line) = line {
             row = row.put("  ", theme.dim).put(line, style);
         }
+        row.push_right(" ", style);
         out.push(row);
         return;
     }

@@ -103,10 +103,9 @@ pub(super) fn line(tool: &ToolEntry, headline: Headline, ctx: &CardCtx<'_>, out:
         row.push("the run ended first", theme.warning);
     }
     if let Some(time) = time(tool, ctx) {
-        row = row
-            .put_right(time, theme.muted)
-            .put_right(" ", Style::new());
+        row.push_right(time, theme.muted);
     }
+    row.push_right(" ", Style::new());
     out.push(row);
 }
 

@@ -50,10 +50,10 @@ fn reduce(color: Color, depth: Depth) -> Option<Color> {
             other => other,
         }),
         Depth::Ansi16 => Some(match color {
-            Color::Rgb(r, g, b) => Color::Indexed(nearest16(r, g, b)),
+            Color::Rgb(r, g, b) => Color::Indexed(nearest16(r, g, b)?),
             Color::Indexed(i @ 16..) => {
                 let (r, g, b) = xterm(i);
-                Color::Indexed(nearest16(r, g, b))
+                Color::Indexed(nearest16(r, g, b)?)
             }
             other => other,
         }),
@@ -87,19 +87,15 @@ fn nearest256(r: u8, g: u8, b: u8) -> u8 {
 }
 
 /// By hue, not by distance: the sixteen are the user's own colours, so only their names are
-/// known, and a soft red must stay red, not become grey.
-fn nearest16(r: u8, g: u8, b: u8) -> u8 {
+/// known, and a soft red must stay red, not become grey. Light greys are the terminal's own text
+/// colour (`None`), darker ones its "bright black".
+fn nearest16(r: u8, g: u8, b: u8) -> Option<u8> {
     let (max, min) = (r.max(g).max(b), r.min(g).min(b));
     let spread = max - min;
-    if u32::from(spread) * 100 < u32::from(max) * 22 {
-        return match max {
-            0..50 => 0,
-            50..140 => 8,
-            140..215 => 7,
-            _ => 15,
-        };
+    if u32::from(spread) * 100 < u32::from(max) * 30 {
+        return (max < 150).then_some(8);
     }
     let half = min + spread / 2;
     let bit = |v: u8, n: u8| if v > half { n } else { 0 };
-    bit(r, 1) | bit(g, 2) | bit(b, 4)
+    Some(bit(r, 1) | bit(g, 2) | bit(b, 4))
 }
