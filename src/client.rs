@@ -128,7 +128,8 @@ pub enum Request {
         /// The agents.
         agents: Vec<AgentId>,
     },
-    /// Ask for a fresh snapshot and whole transcripts (after a gap).
+    /// Ask for a fresh snapshot and whole transcripts (after a gap). Wakes whoever waits in
+    /// `updates`, also when nothing changed since.
     Resync,
     /// The whole fleet, once.
     Snapshot,

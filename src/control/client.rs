@@ -274,7 +274,7 @@ where
     let stop = CancellationToken::new();
     let (requests, queue) = mpsc::channel(REQUESTS);
     tokio::spawn(read(lines, Arc::clone(&shared), stop.clone()));
-    tokio::spawn(write(writer, queue, Arc::clone(&shared), stop.clone()));
+    tokio::spawn(write(writer, queue, stop.clone()));
     Ok(ControlClient {
         shared,
         requests,
@@ -378,7 +378,6 @@ async fn read_lines<R: AsyncRead + Unpin>(
 async fn write<W: AsyncWrite + Unpin>(
     mut writer: W,
     mut queue: mpsc::Receiver<Vec<u8>>,
-    shared: Arc<Shared>,
     stop: CancellationToken,
 ) {
     let writing = async {
@@ -397,7 +396,6 @@ async fn write<W: AsyncWrite + Unpin>(
     // A line nobody wrote is a request nobody will answer.
     while queue.try_recv().is_ok() {}
     let _ = writer.shutdown().await;
-    drop(shared);
 }
 
 impl ControlClient {
@@ -419,11 +417,13 @@ impl ControlClient {
         self.shared.state().ended.clone().flatten()
     }
 
-    /// Makes a call; done as soon as it is on its way.
+    /// Makes a call; done as soon as it is on its way. `mark` changes the state in the same moment,
+    /// before anything the core says because of the call can arrive.
     async fn begin(
         &self,
         name: &str,
         params: &impl serde::Serialize,
+        mark: impl FnOnce(&mut State),
     ) -> Result<oneshot::Receiver<Outcome>, RequestError> {
         // The place in the queue first: a call given up before that was never made, one given up
         // later is made all the same.
@@ -448,6 +448,7 @@ impl ControlClient {
                 return Err(RequestError::new(ErrorCode::Invalid, what));
             }
             state.pending.insert(id, asker);
+            mark(&mut state);
             place.send(line);
         }
         self.shared.room.notify_one();
@@ -461,7 +462,7 @@ impl FleetClient for ControlClient {
             let (name, params) = protocol::call_of(request).map_err(|e| {
                 RequestError::new(ErrorCode::Invalid, format!("cannot be sent: {e}"))
             })?;
-            let answer = self.begin(name, &params).await?;
+            let answer = self.begin(name, &params, |_| {}).await?;
             let result = answer.await.unwrap_or_else(|_| Err(disconnected()))?;
             protocol::reply_of(result.as_deref())
         })
@@ -487,11 +488,11 @@ impl FleetClient for ControlClient {
                 };
                 // The answers say nothing; whatever goes wrong here shows as the end.
                 if !*subscribed {
-                    let _ = self.begin(method::SUBSCRIBE, &Nothing {}).await;
+                    let _ = self.begin(method::SUBSCRIBE, &Nothing {}, |_| {}).await;
                     *subscribed = true;
                 } else if lost == Lost::Thrown {
-                    let _ = self.begin(method::RESYNC, &Nothing {}).await;
-                    self.shared.state().lost = Lost::Asked;
+                    let asked = |state: &mut State| state.lost = Lost::Asked;
+                    let _ = self.begin(method::RESYNC, &Nothing {}, asked).await;
                 }
                 news.await;
             }
