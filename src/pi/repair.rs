@@ -1,6 +1,7 @@
 //! Repairs of what a strict JSON reader would refuse, and of lines too long to keep.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use memchr::memmem;
 
@@ -9,8 +10,16 @@ use super::message::{Assistant, Gist, Message, StopReason};
 
 /// True when the text may hold an escaped surrogate (JavaScript writes only lone ones escaped).
 pub(super) fn may_hold_surrogates(text: &str) -> bool {
+    // Built once: most lines are shorter than building a searcher takes.
+    static ESCAPE: LazyLock<memmem::Finder<'static>> =
+        LazyLock::new(|| memmem::Finder::new(b"\\u"));
     let bytes = text.as_bytes();
-    memmem::find(bytes, b"\\ud").is_some() || memmem::find(bytes, b"\\uD").is_some()
+    let Some(first) = memchr::memchr(b'\\', bytes) else {
+        return false;
+    };
+    let rest = bytes.get(first..).unwrap_or_default();
+    let mut escapes = ESCAPE.find_iter(rest);
+    escapes.any(|at| matches!(rest.get(at + 2), Some(b'd' | b'D')))
 }
 
 /// The text with every lone surrogate escape replaced by `\ufffd`; `None` = there is none.
