@@ -8,4 +8,5 @@ pub mod live;
 mod meter;
 pub mod path_text;
 pub mod roster;
+mod tool_line;
 pub mod transcript;

@@ -23,6 +23,9 @@ const CHUNK: usize = 128 * 1024;
 /// Text a core keeps per agent.
 const KEPT: usize = 1024 * 1024;
 
+/// Takes in a stream; the result keeps the work from being optimised away.
+type Consumer = fn(&[u8]) -> u64;
+
 fn main() -> ExitCode {
     let smoke = std::env::args().any(|arg| arg == "--smoke");
     let stream = generate(if smoke { 4_000_000 } else { 50_000_000 });
@@ -33,7 +36,7 @@ fn main() -> ExitCode {
         stream.len()
     );
 
-    let consumers: [(&str, fn(&[u8]) -> u64); 6] = [
+    let consumers: [(&str, Consumer); 6] = [
         ("find the lines", split),
         ("decoder", decode),
         ("typed parse", parse),

@@ -4,3 +4,4 @@ mod interpret;
 mod live;
 mod log;
 mod reducer;
+mod robust;

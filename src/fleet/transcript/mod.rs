@@ -2,6 +2,7 @@
 //! build the same thing. Owns the entry types, the revisioned log and the reducer; draws nothing.
 
 mod cut;
+mod edit;
 mod entry;
 mod log;
 mod reducer;

@@ -10,7 +10,10 @@
 use std::collections::HashMap;
 
 use super::cut;
-use super::entry::{EntryKind, Level, Outcome, ToolEntry, ToolState};
+use super::edit::{
+    MAX_TEXT, is_open, lose, notice, preparing, push_custom, push_notice, settle_text, update_tool,
+};
+use super::entry::{EntryKind, Level, Outcome, ToolState};
 use super::log::TranscriptLog;
 use crate::pi::event::{
     AutoRetryEnd, AutoRetryStart, Change, CompactionEnd, MessageUpdate, Record, ToolEnd, ToolStart,
@@ -18,9 +21,6 @@ use crate::pi::event::{
 };
 use crate::pi::message::{Assistant, Block, Message, StopReason, ToolCall};
 use crate::pi::ui_request::UiMethod;
-
-/// Longest text of one entry, in bytes: a model cannot write this much, a broken child can.
-const MAX_TEXT: usize = 8 * 1024 * 1024;
 
 /// Sort of a streamed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -542,83 +542,4 @@ impl Reducer {
             push_notice(log, Level::Error, &format!("provider: {error}"), at_ms);
         }
     }
-}
-
-fn preparing(call: &ToolCall<'_>) -> ToolEntry {
-    ToolEntry {
-        call_id: call.id.to_string(),
-        name: call.name.to_string(),
-        args: cut::args(&call.args),
-        output: String::new(),
-        hidden_lines: 0,
-        state: ToolState::Preparing,
-        started_ms: None,
-        took_ms: None,
-    }
-}
-
-/// True for a tool entry that has not ended yet.
-fn is_open(log: &TranscriptLog, seq: u64) -> bool {
-    matches!(
-        log.get(seq).map(|e| &e.kind),
-        Some(EntryKind::Tool(tool))
-            if matches!(tool.state, ToolState::Preparing | ToolState::Running)
-    )
-}
-
-/// Changes a tool entry that has not ended yet; one that has stays as it is.
-fn update_tool(log: &mut TranscriptLog, seq: u64, change: impl FnOnce(&mut ToolEntry)) {
-    if is_open(log, seq) {
-        log.update(seq, |kind| {
-            if let EntryKind::Tool(tool) = kind {
-                change(tool);
-            }
-        });
-    }
-}
-
-fn lose(log: &mut TranscriptLog, seq: u64) {
-    update_tool(log, seq, |tool| tool.state = ToolState::Lost);
-}
-
-/// A text that grows no more, repaired if it was said as a whole.
-fn settle_text(log: &mut TranscriptLog, seq: u64, whole: Option<&str>) {
-    let (EntryKind::Text { text, done } | EntryKind::Thinking { text, done }) = (match log.get(seq)
-    {
-        Some(entry) => &entry.kind,
-        None => return,
-    }) else {
-        return;
-    };
-    let repair = whole.filter(|whole| text != whole);
-    if *done && repair.is_none() {
-        return;
-    }
-    log.update(seq, |kind| {
-        if let EntryKind::Text { text, done } | EntryKind::Thinking { text, done } = kind {
-            *done = true;
-            if let Some(whole) = repair {
-                *text = cut::head(whole, MAX_TEXT);
-            }
-        }
-    });
-}
-
-fn notice(level: Level, text: String) -> EntryKind {
-    EntryKind::Notice { level, text }
-}
-
-fn push_notice(log: &mut TranscriptLog, level: Level, text: &str, at_ms: i64) {
-    const LONGEST: usize = 16 * 1024;
-    log.push(at_ms, notice(level, cut::head(text, LONGEST)));
-}
-
-fn push_custom(log: &mut TranscriptLog, custom_type: &str, text: &str, at_ms: i64) {
-    log.push(
-        at_ms,
-        EntryKind::Custom {
-            custom_type: cut::head(custom_type, 200),
-            text: cut::head(text, MAX_TEXT),
-        },
-    );
 }
