@@ -85,12 +85,13 @@ fn main() {
     };
     let engine = Arc::new(Engine::new(options, args, session));
     signals::watch(&engine);
+    let recording = replay::load(&engine);
     if !engine.options.no_read {
         let for_reader = Arc::clone(&engine);
         std::thread::spawn(move || commands::read_stdin(&for_reader));
     }
-    if let Some(path) = std::env::var_os("FAKE_PI_FILE") {
-        replay::play(&engine, std::path::Path::new(&path));
+    if let Some(recording) = recording {
+        replay::play(&engine, &recording);
     }
     run::serve(&engine);
 }

@@ -19,14 +19,25 @@ use crate::engine::{Engine, Phase, State};
 use crate::log;
 use crate::signals;
 
-/// Plays the file to its end.
-pub(crate) fn play(engine: &Engine, path: &Path) {
-    let data = match std::fs::read(path) {
+/// A recording, read but not begun.
+pub(crate) struct Recording {
+    lines: Vec<Vec<u8>>,
+    manual: bool,
+}
+
+/// Reads the recording `FAKE_PI_FILE` names, and tells the engine how commands are answered while
+/// it plays. To be called before the first command is read.
+pub(crate) fn load(engine: &Engine) -> Option<Recording> {
+    let path = std::env::var_os("FAKE_PI_FILE")?;
+    let data = match std::fs::read(&path) {
         Ok(data) => data,
         Err(error) => crate::fail(&format!("fake pi: {}: {error}", path.display())),
     };
-    let mut lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
-    if lines.last().is_some_and(|line| line.is_empty()) {
+    let mut lines: Vec<Vec<u8>> = data
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
+    if lines.last().is_some_and(Vec::is_empty) {
         lines.pop();
     }
     let directives = lines.iter().take(3).filter_map(|line| directive(line));
@@ -34,15 +45,20 @@ pub(crate) fn play(engine: &Engine, path: &Path) {
         .into_iter()
         .any(|d| d["do"] == "manual_responses");
     engine.change(|state| state.manual = manual);
+    Some(Recording { lines, manual })
+}
+
+/// Plays it to its end.
+pub(crate) fn play(engine: &Engine, recording: &Recording) {
     let mut waited = 0;
-    for line in lines {
+    for line in &recording.lines {
         if let Some(directive) = directive(line) {
             follow(engine, &directive, &mut waited);
         } else {
-            let line = if manual {
+            let line = if recording.manual {
                 with_ids(engine, line)
             } else {
-                line.to_vec()
+                line.clone()
             };
             engine.out.raw(&[&line, b"\n".as_slice()].concat());
             if memchr::memmem::find(&line, b"\"agent_settled\"").is_some() {
@@ -51,7 +67,7 @@ pub(crate) fn play(engine: &Engine, path: &Path) {
         }
     }
     log::event("replay ended", json!({}));
-    if !manual {
+    if !recording.manual {
         engine.change(|state| hand_over(state, waited));
     }
 }
