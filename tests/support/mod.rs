@@ -15,6 +15,7 @@ pub mod hermetic_pi;
 pub mod model;
 pub mod pi_install;
 pub mod processes;
+pub mod pty;
 pub mod rpc;
 pub mod sandbox;
 pub mod versions;

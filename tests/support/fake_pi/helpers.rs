@@ -1,17 +1,18 @@
-//! The fake in other roles: the shell of a tool, and processes that try to outlive everything.
+//! The fake in other roles: the shell of a tool, a terminal's session, and processes that try to outlive everything.
 //! It starts itself again with a word that only it knows.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use rustix::process::setsid;
+use rustix::process::{ioctl_tiocsctty, setsid};
 use serde_json::json;
 
 use crate::log;
 
 const SHELL: &str = "--be-shell";
 const GRANDCHILD: &str = "--be-grandchild";
+const SESSION: &str = "--be-session";
 
 /// How long an escaped process lives if nobody ends it.
 const LIFE: std::time::Duration = std::time::Duration::from_secs(300);
@@ -25,6 +26,19 @@ pub(crate) fn run(argv: &[OsString]) -> bool {
             let script = argv.get(1).cloned().unwrap_or_default();
             let error = Command::new("/bin/sh").arg("-c").arg(script).exec();
             eprintln!("no shell: {error}");
+            std::process::exit(127);
+        }
+        Some(SESSION) => {
+            // For the terminal of the tests: leader of a session with stdin as its terminal, and
+            // then the program, all in one process.
+            let _ = setsid();
+            if let Err(error) = ioctl_tiocsctty(std::io::stdin()) {
+                eprintln!("no controlling terminal: {error}");
+                std::process::exit(126);
+            }
+            let program = argv.get(1).cloned().unwrap_or_default();
+            let error = Command::new(&program).args(argv.iter().skip(2)).exec();
+            eprintln!("{}: {error}", program.display());
             std::process::exit(127);
         }
         Some(GRANDCHILD) => {

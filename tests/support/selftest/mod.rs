@@ -5,3 +5,5 @@ mod fake;
 mod fake_faults;
 mod install;
 mod real_pi;
+mod terminal;
+mod watchdog;
