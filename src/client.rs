@@ -9,7 +9,8 @@ use std::pin::Pin;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::agent::{Thinking, ToolChoice};
-use crate::fleet::ids::{AgentId, MessageId};
+pub use crate::fleet::answer::{ErrorCode, Reply, RequestError};
+use crate::fleet::ids::AgentId;
 use crate::fleet::roster::{DialogAnswer, FleetDelta, FleetSnapshot};
 use crate::fleet::transcript::TranscriptPatch;
 
@@ -135,101 +136,6 @@ pub enum Request {
     Snapshot,
     /// Stop every agent and end the core. Answered when all processes are proven gone.
     Shutdown,
-}
-
-/// Answers to requests, in the same order of names.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "reply", rename_all = "snake_case")]
-pub enum Reply {
-    /// The agent works on its task.
-    Spawned {
-        /// Identity.
-        agent: AgentId,
-        /// Short name.
-        name: String,
-        /// Saved session.
-        #[serde(default, with = "crate::fleet::path_text::option")]
-        session_path: Option<PathBuf>,
-    },
-    /// The child accepted the message.
-    Sent {
-        /// Identity of the message.
-        message: MessageId,
-        /// It had to be revived for it.
-        revived: bool,
-        /// It joined a run that was already going on.
-        steered: bool,
-    },
-    /// The agent is stopped; `was_live` false = it already was.
-    Stopped {
-        /// A process had to be ended.
-        was_live: bool,
-    },
-    /// The run is aborted.
-    Aborted {
-        /// Messages the model had not seen yet, given back (R-LIFE-15).
-        returned: Vec<String>,
-    },
-    /// Done, nothing to say.
-    Done,
-    /// The fleet.
-    Snapshot {
-        /// All of it.
-        fleet: Box<FleetSnapshot>,
-    },
-}
-
-/// Why a request was refused, by what the asker can do about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorCode {
-    /// An argument is wrong.
-    Invalid,
-    /// No such agent or dialog.
-    NotFound,
-    /// The agent is in a state that does not allow it.
-    Conflict,
-    /// The child could not be started or did not accept.
-    StartFailed,
-    /// The agent ended before it could be done.
-    Gone,
-    /// The core does not know the request (a newer client).
-    Unsupported,
-    /// The connection to the core was lost: whether it was done is unknown.
-    Disconnected,
-    /// A fault in the core.
-    Internal,
-}
-
-/// A refusal with the way out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
-pub struct RequestError {
-    /// Sort.
-    pub code: ErrorCode,
-    /// One line: what is wrong.
-    pub message: String,
-    /// What to do about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-}
-
-impl RequestError {
-    /// An error without a hint.
-    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            hint: None,
-        }
-    }
-
-    /// The same with a way out.
-    #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
 }
 
 /// News from a core, coalesced: at most one batch per 16 ms, never a queue behind a slow client.

@@ -1,11 +1,8 @@
-//! Entry point.
+//! Entry point: reads the command line and hands over. Whether this process is a guard, a core or
+//! anything else is decided here, before any thread exists.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut args = std::env::args_os().skip(1);
-    if args.next().is_some_and(|arg| arg == "demo-agent") {
-        return pi_agents::demo::run(args.collect());
-    }
-    ExitCode::SUCCESS
+    pi_agents::cli::main()
 }

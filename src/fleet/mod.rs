@@ -2,10 +2,14 @@
 //! no clock, no I/O, no randomness, no tokio.
 
 pub mod agent;
+pub mod answer;
 pub mod ids;
 pub mod interpret;
 pub mod live;
+pub mod machine;
 mod meter;
+pub mod model;
+pub mod name;
 pub mod path_text;
 pub mod roster;
 mod tool_line;

@@ -1,3 +1,113 @@
-//! The supervisor: executes what the machine decides with real processes and turns what happens into inputs.
+//! The supervisor: executes what the machine decides with real processes and turns what happens
+//! into inputs. One actor task owns everything; each child has its own tasks; viewers pull.
 
+mod actor;
+mod answers;
+mod child;
 pub mod find_pi;
+mod handle;
+pub mod launch;
+pub mod leftovers;
+mod live;
+pub mod record;
+mod shared;
+mod start;
+mod viewer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use handle::Handle;
+pub use shared::Shared;
+pub use start::label;
+
+use crate::fleet::ids::{CoreId, HostId};
+use crate::fleet::machine::MachineConfig;
+use crate::fleet::roster::{Badge, CoreView};
+
+/// Requests that may wait; a client beyond that waits itself.
+const ASKS: usize = 64;
+/// Events of children that may wait; a child beyond that waits, and its pipe pushes back on Pi.
+const EVENTS: usize = 256;
+
+/// What a supervisor is made with.
+#[derive(Clone, Debug)]
+pub struct SupervisorConfig {
+    /// Identity of this core.
+    pub core: CoreId,
+    /// The person's host.
+    pub host: HostId,
+    /// Folder it works for, canonical.
+    pub folder: PathBuf,
+    /// `--pi CMD`; `None` = `pi` on the asker's PATH.
+    pub pi: Option<String>,
+    /// Model of new agents that name none.
+    pub model: Option<String>,
+    /// It plays the demo.
+    pub demo: bool,
+    /// Folder of the agents' saved sessions.
+    pub sessions: PathBuf,
+    /// Folder of the agents' records.
+    pub records: PathBuf,
+    /// Folder of the session locks.
+    pub session_locks: PathBuf,
+    /// Longest record of a child, in bytes.
+    pub record_limit: usize,
+    /// Text kept of a transcript, in bytes.
+    pub transcript_limit: usize,
+    /// Times and limits.
+    pub machine: MachineConfig,
+}
+
+/// A running supervisor.
+pub struct Supervisor {
+    /// Its front door.
+    pub handle: Handle,
+    /// Ends when everything was stopped on request.
+    pub task: JoinHandle<()>,
+}
+
+impl Supervisor {
+    /// Starts a supervisor with the agents that are on record for its folder.
+    #[must_use]
+    pub fn start(config: SupervisorConfig) -> Self {
+        let config = Arc::new(config);
+        let shared = Shared::new(CoreView {
+            id: config.core,
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: config.host,
+            folder: config.folder.clone(),
+            pi: config.pi.clone().unwrap_or_else(|| "pi".to_owned()),
+            demo: config.demo,
+            badges: Vec::new(),
+        });
+        let (asks_in, asks) = mpsc::channel(ASKS);
+        let (events_in, events) = mpsc::channel(EVENTS);
+        let handle = Handle {
+            asks: asks_in,
+            shared: Arc::clone(&shared),
+            ended: CancellationToken::new(),
+            waiting: Arc::default(),
+        };
+        let mut actor = actor::Actor::new(Arc::clone(&config), Arc::clone(&shared), events_in);
+        match record::load_all(&config.records) {
+            Ok((records, problems)) => {
+                for problem in problems {
+                    tracing::warn!(%problem, "agent record left alone");
+                }
+                actor.restore(records);
+            }
+            Err(error) => {
+                tracing::error!(%error, folder = %config.records.display(), "records not read");
+                shared.badge(Badge::NotSaved, true);
+            }
+        }
+        let task = tokio::spawn(actor.run(asks, events));
+        Self { handle, task }
+    }
+}

@@ -3,5 +3,6 @@
 mod interpret;
 mod live;
 mod log;
+mod machine;
 mod reducer;
 mod robust;

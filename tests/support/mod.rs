@@ -9,6 +9,7 @@
     reason = "a helper may be there before the first area uses it"
 )]
 
+pub mod core;
 pub mod example;
 pub mod fake;
 pub mod hermetic_pi;

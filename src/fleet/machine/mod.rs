@@ -1,1 +1,259 @@
-//! The machine: `step(now, Input) -> Vec<Effect>`; every decision about agents is made here.
+//! The machine: `step(now, Input) -> Vec<Effect>`. Every decision about agents is made here and
+//! nowhere else. No clock, no I/O, no randomness: all races are orderings of inputs.
+//!
+//! Invariants: at most one process per agent, and no launch before the one before is gone
+//! (R-LIFE-10); one unanswered prompt per process (R-PI-07); every call is answered exactly once;
+//! inputs of processes that are not current are ignored (R-LIFE-12).
+
+mod abort;
+mod commands;
+mod effect;
+mod ending;
+mod facts;
+mod input;
+mod lane;
+mod restore;
+mod state;
+pub mod table;
+mod view;
+
+use std::collections::{HashMap, VecDeque};
+
+pub use effect::{ChildCommand, Effect, LadderSignal, LaunchPlan};
+pub use input::{ChildEnv, EnvPairs, Exit, Input, Now, Timer};
+pub use restore::Restored;
+pub use state::MachineConfig;
+
+use super::agent::Status;
+use super::answer::{ErrorCode, Reply, RequestError};
+use super::ids::{AgentId, CallId, InstanceId};
+use super::name::NamePool;
+use super::transcript::Level;
+use state::{Agent, Instance, Phase};
+
+/// The state of all agents of one core.
+#[derive(Debug)]
+pub struct Machine {
+    config: MachineConfig,
+    agents: Vec<Agent>,
+    index: HashMap<AgentId, usize>,
+    instances: HashMap<InstanceId, AgentId>,
+    launches: VecDeque<AgentId>,
+    names: NamePool,
+    shutdown: Option<Vec<CallId>>,
+    exited: bool,
+    out: Vec<Effect>,
+}
+
+impl Machine {
+    /// A machine without agents.
+    #[must_use]
+    pub fn new(config: MachineConfig) -> Self {
+        Self {
+            config,
+            agents: Vec::new(),
+            index: HashMap::new(),
+            instances: HashMap::new(),
+            launches: VecDeque::new(),
+            names: NamePool::default(),
+            shutdown: None,
+            exited: false,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes in one input and says what is to be done about it, in order.
+    pub fn step(&mut self, now: Now, input: Input) -> Vec<Effect> {
+        match input {
+            Input::Spawn {
+                call,
+                agent,
+                instance,
+                message,
+                spec,
+                prompt,
+                env,
+            } => {
+                self.spawn(now, call, agent, instance, message, spec, prompt, env);
+            }
+            Input::Send {
+                call,
+                agent,
+                message,
+                instance,
+                text,
+                env,
+            } => self.send(now, call, agent, message, instance, text, env),
+            Input::Stop { call, agent } => self.stop_asked(now, call, agent),
+            Input::Abort { call, agent } => self.abort_asked(call, agent),
+            Input::Shutdown { call } => self.shutdown_asked(now, call),
+            Input::Launched { instance, pid } => self.launched(now, instance, pid),
+            Input::LaunchFailed {
+                instance,
+                reason,
+                hint,
+            } => self.launch_failed(now, instance, &reason, hint),
+            Input::Fact { instance, fact } => self.fact(now, instance, fact),
+            Input::WriteFailed { instance } => self.write_failed(now, instance),
+            Input::Exited { instance, exit } => self.exited(now, instance, exit),
+            Input::Swept {
+                instance,
+                killed,
+                left,
+            } => self.swept(now, instance, killed, left),
+            Input::Timer(timer) => self.timer(now, timer),
+        }
+        self.start_queued(now);
+        self.finish_shutdown();
+        std::mem::take(&mut self.out)
+    }
+
+    /// Starts queued agents while there are free slots (R-PI-11).
+    fn start_queued(&mut self, now: Now) {
+        loop {
+            let starting = self
+                .agents
+                .iter()
+                .filter(|a| a.instance.as_ref().is_some_and(Instance::is_starting))
+                .count();
+            if starting >= self.config.launch_slots.max(1) {
+                return;
+            }
+            let Some(id) = self.launches.pop_front() else {
+                return;
+            };
+            self.launch(now, id);
+        }
+    }
+
+    fn launch(&mut self, now: Now, id: AgentId) {
+        let start_deadline = self.config.start_deadline;
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
+        if agent.has_process() || agent.status != Status::Queued {
+            return;
+        }
+        let Some(first) = agent.queue.front() else {
+            return;
+        };
+        let instance = first.instance;
+        let plan = LaunchPlan {
+            spec: agent.spec.clone(),
+            session_id: agent.session_id.clone(),
+            resume: agent.session_path.clone(),
+            env: first.env.clone(),
+        };
+        agent.instance = Some(Instance::new(instance));
+        agent.ending = None;
+        agent.set_status(now, Status::Starting);
+        self.instances.insert(instance, id);
+        // The record is written before the launch: a crash in between loses no agent.
+        self.out.push(Effect::Save(id));
+        self.out.push(Effect::Launch {
+            agent: id,
+            instance,
+            plan: Box::new(plan),
+        });
+        self.out.push(Effect::Arm {
+            timer: Timer::Start(instance),
+            after: start_deadline,
+        });
+        self.out.push(Effect::Publish(id));
+    }
+
+    fn finish_shutdown(&mut self) {
+        if self.exited || self.agents.iter().any(Agent::has_process) {
+            return;
+        }
+        if let Some(calls) = self.shutdown.as_mut() {
+            for call in std::mem::take(calls) {
+                self.out.push(Effect::Answer {
+                    call,
+                    answer: Ok(Reply::Done),
+                });
+            }
+            self.exited = true;
+            self.out.push(Effect::Exit);
+        }
+    }
+
+    fn timer(&mut self, now: Now, timer: Timer) {
+        match timer {
+            Timer::Start(instance) => self.start_late(now, instance),
+            Timer::Prompt(instance, message) => self.prompt_late(now, instance, message),
+            Timer::RunBegins(instance) | Timer::AskState(instance) => self.ask_state(instance),
+            Timer::Compaction(instance) => self.compaction_over(instance),
+            Timer::Run(instance, seq) => self.run_late(now, instance, seq),
+            Timer::Ladder(instance) => self.ladder(instance),
+            Timer::Abort(instance) => self.abort_late(instance),
+        }
+    }
+
+    // --- small helpers -------------------------------------------------------------------------
+
+    fn agent(&self, id: AgentId) -> Option<&Agent> {
+        self.index.get(&id).and_then(|i| self.agents.get(*i))
+    }
+
+    fn agent_mut(&mut self, id: AgentId) -> Option<&mut Agent> {
+        let at = *self.index.get(&id)?;
+        self.agents.get_mut(at)
+    }
+
+    /// The agent whose current process this is.
+    fn of_instance(&self, instance: InstanceId) -> Option<AgentId> {
+        let id = *self.instances.get(&instance)?;
+        let current = self.agent(id)?.instance.as_ref()?.id == instance;
+        current.then_some(id)
+    }
+
+    fn both(&mut self, id: AgentId) -> Option<(&mut Agent, InstanceId)> {
+        let agent = self.agent_mut(id)?;
+        let instance = agent.instance.as_ref()?.id;
+        Some((agent, instance))
+    }
+
+    fn instance_mut(&mut self, id: AgentId) -> Option<&mut Instance> {
+        self.agent_mut(id)?.instance.as_mut()
+    }
+
+    fn answer(&mut self, call: CallId, answer: Result<Reply, RequestError>) {
+        self.out.push(Effect::Answer { call, answer });
+    }
+
+    fn refuse(&mut self, call: CallId, code: ErrorCode, message: impl Into<String>) {
+        self.answer(call, Err(RequestError::new(code, message)));
+    }
+
+    fn publish(&mut self, id: AgentId) {
+        self.out.push(Effect::Publish(id));
+    }
+
+    fn notice(&mut self, agent: AgentId, level: Level, text: impl Into<String>) {
+        self.out.push(Effect::Notice {
+            agent,
+            level,
+            text: text.into(),
+        });
+    }
+
+    fn write(&mut self, instance: InstanceId, id: impl Into<String>, command: ChildCommand) {
+        self.out.push(Effect::Write {
+            instance,
+            id: id.into(),
+            command,
+        });
+    }
+
+    fn status(&mut self, now: Now, id: AgentId, to: Status) {
+        if let Some(agent) = self.agent_mut(id) {
+            agent.set_status(now, to);
+        }
+        self.publish(id);
+    }
+
+    fn phase_of(&self, id: AgentId) -> Option<Phase> {
+        self.agent(id)?.instance.as_ref().map(|i| i.phase)
+    }
+}

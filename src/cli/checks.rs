@@ -1,0 +1,138 @@
+//! The checks that the first-run screen and `doctor` share: each names what is wrong and the exact
+//! way out.
+
+use std::path::Path;
+
+use super::common::Ground;
+use crate::supervisor::find_pi;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Fine.
+    Good,
+    /// Works, but somebody should know.
+    Note,
+    /// Agents cannot be started like this.
+    Bad,
+}
+
+/// One line of the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// How it came out.
+    pub verdict: Verdict,
+    /// What was looked at and found, one line.
+    pub title: String,
+    /// What to do, a line each; commands as they are typed.
+    pub fix: Vec<String>,
+}
+
+impl Check {
+    fn good(title: impl Into<String>) -> Self {
+        Self {
+            verdict: Verdict::Good,
+            title: title.into(),
+            fix: Vec::new(),
+        }
+    }
+
+    fn bad(title: impl Into<String>, fix: Vec<String>) -> Self {
+        Self {
+            verdict: Verdict::Bad,
+            title: title.into(),
+            fix,
+        }
+    }
+}
+
+/// Everything an agent needs in this folder.
+#[must_use]
+pub fn all(ground: &Ground, folder: &Path) -> Vec<Check> {
+    let mut checks = pi(ground, folder);
+    checks.extend(folders(ground, folder));
+    checks
+}
+
+/// Pi, the Node that runs it, and a model.
+fn pi(ground: &Ground, folder: &Path) -> Vec<Check> {
+    let env: Vec<_> = std::env::vars_os().collect();
+    let found = match find_pi::find(ground.settings.pi.as_deref(), &env) {
+        Ok(found) => found,
+        Err(problem) => return vec![Check::bad(problem.title(), problem.lines())],
+    };
+    let words: Vec<_> = found.argv.iter().map(|w| w.to_string_lossy()).collect();
+    let mut checks = vec![Check::good(format!(
+        "Pi {} · {}",
+        found.version,
+        words.join(" ")
+    ))];
+    if let Some(node) = &found.path_prefix {
+        checks.push(Check::good(format!(
+            "Node · {}",
+            node.join("node").display()
+        )));
+    }
+    match find_pi::no_models(&env, folder) {
+        Some(problem) => checks.push(Check::bad(problem.title(), problem.lines())),
+        None => checks.push(Check::good(
+            "a model is configured, or Pi will say that none is",
+        )),
+    }
+    checks
+}
+
+/// Folders that must be writable.
+fn folders(ground: &Ground, folder: &Path) -> Vec<Check> {
+    let paths = &ground.paths;
+    let mut checks = Vec::new();
+    let mut check = |what: &str, path: &Path, result: Result<(), String>| match result {
+        Ok(()) => checks.push(Check::good(format!("{what} · {}", path.display()))),
+        Err(error) => {
+            let mut lines = error.lines().map(str::to_owned);
+            let first = lines.next().unwrap_or_default();
+            checks.push(Check::bad(format!("{what}: {first}"), lines.collect()));
+        }
+    };
+    let sessions = paths.sessions(folder);
+    check(
+        "saved sessions",
+        &sessions,
+        paths
+            .ensure_sessions(folder)
+            .map_err(|e| e.to_string())
+            .and_then(|dir| writable(&dir)),
+    );
+    let state = paths.host_dir(folder);
+    check(
+        "records",
+        &state,
+        paths
+            .ensure_state(&state)
+            .map_err(|e| e.to_string())
+            .and_then(|()| writable(&state)),
+    );
+    check(
+        "sockets",
+        &paths.runtime,
+        paths
+            .ensure_runtime()
+            .map_err(|e| e.to_string())
+            .and_then(|()| writable(&paths.runtime)),
+    );
+    checks
+}
+
+/// Tries it: permission bits say nothing to root, a read-only mount says nothing in its bits.
+fn writable(dir: &Path) -> Result<(), String> {
+    tempfile::Builder::new()
+        .prefix(".check-")
+        .tempfile_in(dir)
+        .map(drop)
+        .map_err(|e| {
+            format!(
+                "cannot write in {}: {e}\nmake it writable for you, or choose another place",
+                dir.display()
+            )
+        })
+}

@@ -1,0 +1,144 @@
+//! What the subcommands share: settings, folder, connection, environment.
+
+use std::future::Future;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::exit::{CliError, Kind};
+use crate::client::{AgentRef, Env, EnvText, EnvVar, FleetClient, Reply, Request};
+use crate::config::env::Environment;
+use crate::config::paths::{self, Paths};
+use crate::config::settings::{Loaded, Settings};
+use crate::control::client::{self, ControlClient};
+use crate::control::discovery;
+use crate::control::protocol::Role;
+
+/// Which folder a command is about.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Folder {
+    /// Work for this folder instead of the present one
+    #[arg(long = "in", value_name = "FOLDER", global = false)]
+    pub folder: Option<PathBuf>,
+}
+
+impl Folder {
+    /// The folder, canonical.
+    pub fn path(&self) -> Result<PathBuf, CliError> {
+        let path = match &self.folder {
+            Some(folder) => folder.clone(),
+            None => std::env::current_dir().map_err(|e| {
+                CliError::new(
+                    Kind::Usage,
+                    format!("the present folder cannot be used: {e}"),
+                )
+            })?,
+        };
+        paths::canonical_folder(&path).map_err(|e| CliError::new(Kind::Usage, e.to_string()))
+    }
+}
+
+/// Paths and settings of this process.
+pub struct Ground {
+    pub env: Environment,
+    pub paths: Paths,
+    pub settings: Settings,
+}
+
+impl Ground {
+    /// Works them out. `line` = settings given on the command line.
+    pub fn find(line: &[(&str, &str)]) -> Result<Self, CliError> {
+        let usage = |e: String| CliError::new(Kind::Usage, e);
+        let env = Environment::of_process();
+        let paths = Paths::resolve(&env).map_err(|e| usage(e.to_string()))?;
+        let loaded =
+            Loaded::load(&paths.config_file(), &env, line).map_err(|e| usage(e.to_string()))?;
+        Ok(Self {
+            env,
+            paths,
+            settings: loaded.settings,
+        })
+    }
+}
+
+/// Runs a future on a small runtime.
+pub fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::from)?
+        .block_on(future)
+}
+
+/// Connects to the core of a folder.
+pub async fn connect(paths: &Paths, folder: &Path) -> Result<ControlClient, CliError> {
+    let none = || {
+        CliError::new(
+            Kind::NoCore,
+            format!("no core works for {}", folder.display()),
+        )
+        .with_hint("start one with `pi-agents` or `pi-agents serve` in that folder")
+    };
+    let entry = discovery::find_core(paths, folder).ok_or_else(none)?;
+    match client::connect(&entry.socket, Role::Cli).await {
+        Ok(client) => Ok(client),
+        Err(error) if error.is_absent() => Err(none()),
+        Err(error) => Err(CliError::new(Kind::Failed, error.to_string())),
+    }
+}
+
+/// Asks the core of a folder one thing.
+pub fn ask(folder: &Folder, request: Request) -> Result<Reply, CliError> {
+    let ground = Ground::find(&[])?;
+    let folder = folder.path()?;
+    block_on(async move {
+        let client = connect(&ground.paths, &folder).await?;
+        Ok(client.request(request).await?)
+    })
+}
+
+/// The environment of this process as a request carries it.
+#[must_use]
+pub fn own_env() -> Env {
+    let text = |os: std::ffi::OsString| match os.into_string() {
+        Ok(text) => EnvText::Text(text),
+        Err(os) => EnvText::Bytes {
+            bytes: os.into_vec(),
+        },
+    };
+    std::env::vars_os()
+        .map(|(name, value)| EnvVar {
+            name: text(name),
+            value: text(value),
+        })
+        .collect()
+}
+
+/// A name or an id as a person types it.
+#[must_use]
+pub fn agent_ref(text: &str) -> AgentRef {
+    match text.parse() {
+        Ok(id) => AgentRef::Id(id),
+        Err(_) => AgentRef::Name(text.to_owned()),
+    }
+}
+
+/// Words of the command line as one text; a single `-` reads standard input.
+pub fn text_of(words: &[String]) -> Result<String, CliError> {
+    if words.len() == 1 && words.first().is_some_and(|w| w == "-") {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut std::io::stdin(), &mut text)?;
+        return Ok(text);
+    }
+    Ok(words.join(" "))
+}
+
+/// An answer that does not belong to the question: a core of another version.
+#[must_use]
+pub fn odd_reply(reply: &Reply) -> CliError {
+    CliError::new(
+        Kind::Failed,
+        format!("unexpected answer of the core: {reply:?}"),
+    )
+}

@@ -1,0 +1,311 @@
+//! What a person or a host asks for: spawn, send, stop, shutdown. Every check comes before any
+//! side effect (R-TOOL-07).
+
+use super::Machine;
+use super::effect::Effect;
+use super::input::{ChildEnv, Now, Timer};
+use super::state::{Agent, EndWhy, Ending, Message, Phase};
+use crate::fleet::agent::{AgentSpec, Status, StopCause};
+use crate::fleet::answer::{ErrorCode, Reply, RequestError};
+use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
+use crate::fleet::roster::MessageState;
+use crate::fleet::transcript::Level;
+
+/// Longest accepted time limit: what a JavaScript timer can hold (R-TOOL-16).
+const MAX_TIMEOUT_MS: u64 = (1 << 31) - 1;
+
+/// Checks what can be checked without the file system.
+fn check_spec(spec: &AgentSpec, prompt: &str) -> Result<(), RequestError> {
+    let bad = |message: &str| Err(RequestError::new(ErrorCode::Invalid, message));
+    if prompt.trim().is_empty() {
+        return bad("the task is empty");
+    }
+    if spec.label.trim().is_empty() {
+        return bad("the label is empty");
+    }
+    if prompt.contains('\0') || spec.label.contains('\0') {
+        return bad("the task and its label cannot hold a NUL character");
+    }
+    if let Some(ms) = spec.timeout_ms
+        && !(1..=MAX_TIMEOUT_MS).contains(&ms)
+    {
+        return bad("the time limit must be between 1 ms and 2147483647 ms");
+    }
+    if let Some(model) = &spec.model
+        && (model.trim().is_empty() || model.contains('\0'))
+    {
+        return bad("the model name is empty");
+    }
+    Ok(())
+}
+
+impl Machine {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn spawn(
+        &mut self,
+        now: Now,
+        call: CallId,
+        id: AgentId,
+        instance: InstanceId,
+        message: MessageId,
+        spec: AgentSpec,
+        prompt: String,
+        env: ChildEnv,
+    ) {
+        if self.shutdown.is_some() {
+            self.refuse(call, ErrorCode::Conflict, "the core is ending");
+            return;
+        }
+        if let Err(error) = check_spec(&spec, &prompt) {
+            self.answer(call, Err(error));
+            return;
+        }
+        let name = self.names.give();
+        let agent = Agent {
+            id,
+            name,
+            spec,
+            status: Status::Queued,
+            since: now,
+            // A fresh id for each agent: a reused human name would silently reopen an old
+            // session, since Pi's `--session-id` is get-or-create (design §2).
+            session_id: id.to_string(),
+            session_path: None,
+            instance: None,
+            ending: None,
+            queue: std::collections::VecDeque::from([Message {
+                id: message,
+                text: prompt,
+                state: MessageState::Queued,
+                call: Some(call),
+                revived: false,
+                initial: true,
+                seen: false,
+                instance,
+                env,
+            }]),
+            run_started_ms: None,
+            run_took_ms: None,
+            runs_ended: 0,
+            last: None,
+        };
+        self.index.insert(id, self.agents.len());
+        self.agents.push(agent);
+        self.launches.push_back(id);
+        self.publish(id);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn send(
+        &mut self,
+        now: Now,
+        call: CallId,
+        id: AgentId,
+        message: MessageId,
+        instance: InstanceId,
+        text: String,
+        env: ChildEnv,
+    ) {
+        if self.shutdown.is_some() {
+            self.refuse(call, ErrorCode::Conflict, "the core is ending");
+            return;
+        }
+        if text.trim().is_empty() {
+            self.refuse(call, ErrorCode::Invalid, "the message is empty");
+            return;
+        }
+        if text.contains('\0') {
+            self.refuse(
+                call,
+                ErrorCode::Invalid,
+                "the message cannot hold a NUL character",
+            );
+            return;
+        }
+        let Some(agent) = self.agent_mut(id) else {
+            self.refuse(call, ErrorCode::NotFound, "no such agent");
+            return;
+        };
+        let revived = agent.instance.is_none() || agent.ending.is_some();
+        agent.queue.push_back(Message {
+            id: message,
+            text,
+            state: MessageState::Queued,
+            call: Some(call),
+            revived,
+            initial: false,
+            seen: false,
+            instance,
+            env,
+        });
+        self.publish(id);
+        self.route(now, id);
+    }
+
+    /// Moves the queue of an agent forward: to its process if it has one, else towards a launch.
+    pub(super) fn route(&mut self, now: Now, id: AgentId) {
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
+        if agent.queue.is_empty() {
+            return;
+        }
+        if agent.instance.is_some() {
+            self.pump(id);
+            return;
+        }
+        // One revival at a time: messages that come meanwhile share it (R-LIFE-11).
+        if agent.status != Status::Queued && agent.set_status(now, Status::Queued) {
+            for message in &mut agent.queue {
+                message.state = MessageState::Queued;
+            }
+            self.launches.push_back(id);
+            self.publish(id);
+        }
+    }
+
+    pub(super) fn stop_asked(&mut self, now: Now, call: CallId, id: AgentId) {
+        if self.agent(id).is_none() {
+            self.refuse(call, ErrorCode::NotFound, "no such agent");
+            return;
+        }
+        self.stop(now, id, StopCause::You, Some(call));
+    }
+
+    /// Stops an agent (R-TOOL-03). Idempotent; cancels a launch that is pending (R-LIFE-12).
+    pub(super) fn stop(&mut self, now: Now, id: AgentId, by: StopCause, call: Option<CallId>) {
+        self.launches.retain(|waiting| *waiting != id);
+        self.give_back(id, ErrorCode::Gone, "the agent was stopped first");
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
+        if agent.instance.is_none() {
+            let was_live = agent.status.is_live();
+            if was_live {
+                agent.set_status(now, Status::Stopped { by });
+                self.out.push(Effect::Save(id));
+            }
+            self.publish(id);
+            if let Some(call) = call {
+                self.answer(call, Ok(Reply::Stopped { was_live }));
+            }
+            return;
+        }
+        self.begin_ending(now, id, EndWhy::Stop(by), call);
+    }
+
+    /// Empties the queue: nobody will deliver these messages. Whoever waits is told; a message
+    /// that was accepted already is named in the transcript, so that its text is not lost.
+    pub(super) fn give_back(&mut self, id: AgentId, code: ErrorCode, why: &str) {
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
+        let gone: Vec<Message> = agent.queue.drain(..).collect();
+        if let Some(instance) = &mut agent.instance {
+            instance.inflight = None;
+        }
+        for message in gone {
+            match message.call {
+                Some(call) => self.refuse(call, code, format!("not delivered: {why}")),
+                None => self.notice(
+                    id,
+                    Level::Warning,
+                    format!("not delivered ({why}): {}", message.text),
+                ),
+            }
+        }
+    }
+
+    pub(super) fn shutdown_asked(&mut self, now: Now, call: Option<CallId>) {
+        let calls = self.shutdown.get_or_insert_default();
+        calls.extend(call);
+        let ids: Vec<AgentId> = self.agents.iter().map(|a| a.id).collect();
+        for id in ids {
+            let live = self
+                .agent(id)
+                .is_some_and(|a| a.has_process() || a.status.is_live());
+            if live {
+                self.stop(now, id, StopCause::Shutdown, None);
+            }
+        }
+    }
+
+    /// Starts the stop ladder (R-LIFE-07), or joins the one that is going on.
+    pub(super) fn begin_ending(
+        &mut self,
+        now: Now,
+        id: AgentId,
+        why: EndWhy,
+        call: Option<CallId>,
+    ) {
+        let eof_grace = self.config.eof_grace;
+        let Some((agent, instance)) = self.both(id) else {
+            return;
+        };
+        match &mut agent.ending {
+            Some(ending) => {
+                ending.calls.extend(call);
+                if matches!(why, EndWhy::Stop(_)) {
+                    ending.why = why.clone();
+                }
+            }
+            slot @ None => {
+                *slot = Some(Ending {
+                    why: why.clone(),
+                    calls: call.into_iter().collect(),
+                });
+            }
+        }
+        if let EndWhy::Failed(reason) = &why {
+            let reason = reason.clone();
+            agent.set_status(now, Status::Failed { reason });
+        }
+        let phase = agent.instance.as_ref().map(|i| i.phase);
+        match phase {
+            // There is no process to end yet: `launched` does it.
+            Some(Phase::Launching) | None => {}
+            Some(Phase::Ending(_) | Phase::Sweeping) => {}
+            Some(Phase::Handshake | Phase::CheckingModel | Phase::Live) => {
+                if let Some(i) = &mut agent.instance {
+                    i.phase = Phase::Ending(super::state::Rung::Eof);
+                }
+                self.disarm_all(instance);
+                self.out.push(Effect::CloseStdin { instance });
+                self.out.push(Effect::Arm {
+                    timer: Timer::Ladder(instance),
+                    after: eof_grace,
+                });
+            }
+        }
+        self.publish(id);
+    }
+
+    /// Forgets every timer of a process but the ladder's.
+    pub(super) fn disarm_all(&mut self, instance: InstanceId) {
+        let Some(id) = self.of_instance(instance) else {
+            return;
+        };
+        let run = self
+            .agent(id)
+            .and_then(|a| a.instance.as_ref())
+            .map(|i| (i.run.as_ref().map(|r| r.seq), i.inflight));
+        for timer in [
+            Timer::Start(instance),
+            Timer::RunBegins(instance),
+            Timer::AskState(instance),
+            Timer::Compaction(instance),
+            Timer::Abort(instance),
+        ] {
+            self.out.push(Effect::Disarm(timer));
+        }
+        if let Some((run, inflight)) = run {
+            if let Some(seq) = run {
+                self.out.push(Effect::Disarm(Timer::Run(instance, seq)));
+            }
+            if let Some(message) = inflight {
+                self.out
+                    .push(Effect::Disarm(Timer::Prompt(instance, message)));
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What can happen to the fleet. Every input that can be stale carries an instance id.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fleet::agent::AgentSpec;
+use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
+use crate::fleet::interpret::Fact;
+
+/// The moment of a step. The machine has no clock of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Monotonic time since the core started: for deadlines and durations.
+    pub mono: Duration,
+    /// Wall clock in Unix milliseconds: for display only.
+    pub wall_ms: i64,
+}
+
+/// Names and values of environment variables, as bytes.
+pub type EnvPairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A child's environment on its way from a request to the launch (R-LIFE-18). Never stored, never
+/// printed.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ChildEnv(pub Arc<EnvPairs>);
+
+impl fmt::Debug for ChildEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChildEnv({} variables)", self.0.len())
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exit {
+    /// Exit code, if it ended by itself.
+    pub code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// Last lines of its stderr, oldest first.
+    pub stderr_tail: Vec<String>,
+}
+
+impl Exit {
+    /// In words: `killed by signal 9`, `exit code 1`, with the last stderr line.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut words = match (self.signal, self.code) {
+            (Some(signal), _) => format!("killed by signal {signal}"),
+            (None, Some(code)) => format!("exit code {code}"),
+            (None, None) => "ended".to_owned(),
+        };
+        if let Some(line) = self.best_line() {
+            words.push_str(": ");
+            words.push_str(line);
+        }
+        words
+    }
+
+    /// The stderr line that says most: the last `Error:` line, else the last line.
+    fn best_line(&self) -> Option<&str> {
+        self.stderr_tail
+            .iter()
+            .rev()
+            .find(|l| l.trim_start().starts_with("Error:"))
+            .or_else(|| self.stderr_tail.last())
+            .map(String::as_str)
+    }
+}
+
+/// A deadline the machine asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Timer {
+    /// The process must have answered `get_state`.
+    Start(InstanceId),
+    /// The child must have answered the prompt (R-PI-07: a held prompt has a deadline).
+    Prompt(InstanceId, MessageId),
+    /// A run must have begun after `started`.
+    RunBegins(InstanceId),
+    /// Ask for the state again after a refused `agent_settled`.
+    AskState(InstanceId),
+    /// Try a prompt again that compaction refused.
+    Compaction(InstanceId),
+    /// The run's time limit (R-LIFE-13).
+    Run(InstanceId, u64),
+    /// The present rung of the stop ladder is over (R-LIFE-07).
+    Ladder(InstanceId),
+    /// An abort must have been answered.
+    Abort(InstanceId),
+}
+
+impl Timer {
+    /// The instance it belongs to.
+    #[must_use]
+    pub fn instance(self) -> InstanceId {
+        match self {
+            Self::Start(i)
+            | Self::Prompt(i, _)
+            | Self::RunBegins(i)
+            | Self::AskState(i)
+            | Self::Compaction(i)
+            | Self::Run(i, _)
+            | Self::Ladder(i)
+            | Self::Abort(i) => i,
+        }
+    }
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A new agent is wanted. The ids are fresh.
+    Spawn {
+        /// Who waits for the answer.
+        call: CallId,
+        /// Identity of the new agent.
+        agent: AgentId,
+        /// Identity of its first process.
+        instance: InstanceId,
+        /// Identity of its first message.
+        message: MessageId,
+        /// What is wanted, already checked against the file system.
+        spec: AgentSpec,
+        /// The task.
+        prompt: String,
+        /// The asker's environment.
+        env: ChildEnv,
+    },
+    /// A message to an agent.
+    Send {
+        /// Who waits for the answer.
+        call: CallId,
+        /// To whom.
+        agent: AgentId,
+        /// Identity of the message.
+        message: MessageId,
+        /// Identity of a process, should one have to be started.
+        instance: InstanceId,
+        /// The text.
+        text: String,
+        /// The asker's environment, should a process have to be started.
+        env: ChildEnv,
+    },
+    /// Stop an agent.
+    Stop {
+        /// Who waits for the answer.
+        call: CallId,
+        /// Whom.
+        agent: AgentId,
+    },
+    /// Abort the present run.
+    Abort {
+        /// Who waits for the answer.
+        call: CallId,
+        /// Whose.
+        agent: AgentId,
+    },
+    /// Stop everything and end.
+    Shutdown {
+        /// Who waits for the answer, if anybody.
+        call: Option<CallId>,
+    },
+    /// The process was started.
+    Launched {
+        /// Which.
+        instance: InstanceId,
+        /// Its process id.
+        pid: u32,
+    },
+    /// The process could not be started.
+    LaunchFailed {
+        /// Which.
+        instance: InstanceId,
+        /// Why.
+        reason: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// The child said something that matters.
+    Fact {
+        /// Which process said it.
+        instance: InstanceId,
+        /// What.
+        fact: Fact,
+    },
+    /// A command could not be written to the child.
+    WriteFailed {
+        /// To which process.
+        instance: InstanceId,
+    },
+    /// The process has ended and was reaped; its output was read to the end.
+    Exited {
+        /// Which.
+        instance: InstanceId,
+        /// How.
+        exit: Exit,
+    },
+    /// What the process left behind is gone.
+    Swept {
+        /// Of which process.
+        instance: InstanceId,
+        /// Processes that had to be killed.
+        killed: u32,
+        /// Processes that could not be killed.
+        left: u32,
+    },
+    /// A timer is over.
+    Timer(Timer),
+}

@@ -1,0 +1,67 @@
+//! Agents of an earlier core, from their records.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Machine;
+use super::input::Now;
+use super::state::Agent;
+use crate::fleet::agent::{AgentSpec, Status};
+use crate::fleet::ids::AgentId;
+
+/// What is known of an agent of an earlier core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Restored {
+    /// Identity.
+    pub id: AgentId,
+    /// Name.
+    pub name: String,
+    /// What was asked for.
+    pub spec: AgentSpec,
+    /// Pi's session id.
+    pub session_id: String,
+    /// Saved session, if a process ever named it.
+    pub session_path: Option<PathBuf>,
+    /// State when the record was written.
+    pub status: Status,
+    /// Wall clock of that, Unix milliseconds.
+    pub since_ms: i64,
+    /// Length of the last run.
+    pub run_took_ms: Option<u64>,
+    /// Runs ended.
+    pub runs_ended: u64,
+}
+
+impl Machine {
+    /// Takes in an agent of an earlier core. Nothing is revived unasked (design §2): a run that
+    /// was going on is failed as `supervisor lost`, an idle agent is completed.
+    pub fn restore(&mut self, agent: Restored) {
+        let status = match agent.status {
+            Status::Queued | Status::Starting | Status::Running => Self::lost_reason(),
+            Status::Idle => Status::Completed,
+            ended @ (Status::Completed | Status::Failed { .. } | Status::Stopped { .. }) => ended,
+        };
+        self.names.take(&agent.name);
+        self.index.insert(agent.id, self.agents.len());
+        self.agents.push(Agent {
+            id: agent.id,
+            name: agent.name,
+            spec: agent.spec,
+            status,
+            since: Now {
+                mono: Duration::ZERO,
+                wall_ms: agent.since_ms,
+            },
+            session_id: agent.session_id,
+            session_path: agent.session_path,
+            instance: None,
+            ending: None,
+            queue: VecDeque::new(),
+            run_started_ms: None,
+            run_took_ms: agent.run_took_ms,
+            runs_ended: agent.runs_ended,
+            last: None,
+        });
+    }
+}

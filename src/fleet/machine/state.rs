@@ -1,0 +1,242 @@
+//! State the machine keeps of an agent, its process and its run.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::input::{ChildEnv, Exit, Now};
+use super::table::{self, State};
+use crate::fleet::agent::{AgentSpec, Status, StopCause};
+use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
+use crate::fleet::roster::MessageState;
+use crate::fleet::transcript::Outcome;
+
+/// A message the model has not seen yet.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub(super) id: MessageId,
+    pub(super) text: String,
+    pub(super) state: MessageState,
+    /// Who waits to hear that it was accepted.
+    pub(super) call: Option<CallId>,
+    /// The agent had to be started again for it.
+    pub(super) revived: bool,
+    /// It is the task of a new agent.
+    pub(super) initial: bool,
+    /// The model has seen it already although its response is still on the way.
+    pub(super) seen: bool,
+    /// For a process that has to be started for it.
+    pub(super) instance: InstanceId,
+    pub(super) env: ChildEnv,
+}
+
+/// Where a process is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Asked for, not there yet.
+    Launching,
+    /// Started, `get_state` not answered yet.
+    Handshake,
+    /// The list of models is awaited, to find out whether the wanted one is real.
+    CheckingModel,
+    /// Takes prompts.
+    Live,
+    /// On the stop ladder.
+    Ending(Rung),
+    /// Dead; what it left behind is being removed.
+    Sweeping,
+}
+
+/// Rungs of the stop ladder (R-LIFE-07).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rung {
+    /// stdin closed.
+    Eof,
+    /// SIGTERM sent.
+    Term,
+    /// SIGKILL sent.
+    Kill,
+}
+
+/// An abort on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Aborting {
+    pub(super) calls: Vec<CallId>,
+    pub(super) step: AbortStep,
+    pub(super) returned: Vec<String>,
+}
+
+/// Steps of an abort (R-PI-07): never before the prompt's response; `clear_queue`, then `abort`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AbortStep {
+    /// A prompt is unanswered.
+    AwaitPrompt,
+    /// `clear_queue` is written.
+    Clearing,
+    /// `abort` is written.
+    Aborting,
+}
+
+/// A run that is going on.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) seq: u64,
+    pub(super) started: Now,
+    /// The person asked for its abort.
+    pub(super) abort_asked: bool,
+}
+
+/// One process of an agent.
+#[derive(Clone, Debug)]
+pub(super) struct Instance {
+    pub(super) id: InstanceId,
+    pub(super) pid: Option<u32>,
+    pub(super) phase: Phase,
+    /// The one unanswered prompt.
+    pub(super) inflight: Option<MessageId>,
+    /// A prompt was accepted as `started` and its run was not seen yet.
+    pub(super) run_expected: bool,
+    pub(super) compacting: bool,
+    pub(super) run: Option<Run>,
+    pub(super) runs: u64,
+    pub(super) aborting: Option<Aborting>,
+    /// Model the child said it uses.
+    pub(super) model: Option<String>,
+    /// Texts the child said it holds in its queue.
+    pub(super) held: Vec<String>,
+    pub(super) exit: Option<Exit>,
+}
+
+impl Instance {
+    pub(super) fn new(id: InstanceId) -> Self {
+        Self {
+            id,
+            pid: None,
+            phase: Phase::Launching,
+            inflight: None,
+            run_expected: false,
+            compacting: false,
+            run: None,
+            runs: 0,
+            aborting: None,
+            model: None,
+            held: Vec::new(),
+            exit: None,
+        }
+    }
+
+    /// It may be given prompts.
+    pub(super) fn takes_prompts(&self) -> bool {
+        self.phase == Phase::Live
+            && self.inflight.is_none()
+            && !self.compacting
+            && self.aborting.is_none()
+    }
+
+    /// It uses processor time to start.
+    pub(super) fn is_starting(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Launching | Phase::Handshake | Phase::CheckingModel
+        )
+    }
+}
+
+/// Why the process is being ended, and who waits for it.
+#[derive(Clone, Debug)]
+pub(super) struct Ending {
+    pub(super) why: EndWhy,
+    /// Answered with `Stopped` when the process is proven gone.
+    pub(super) calls: Vec<CallId>,
+}
+
+/// Reason to end a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum EndWhy {
+    /// Somebody stopped the agent.
+    Stop(StopCause),
+    /// The run is over and the process is not needed any more (R-LIFE-16, failed runs).
+    InOrder,
+    /// The start failed, or the process is of no use any more, for this reason.
+    Failed(String),
+}
+
+/// One agent.
+#[derive(Clone, Debug)]
+pub(super) struct Agent {
+    pub(super) id: AgentId,
+    pub(super) name: String,
+    pub(super) spec: AgentSpec,
+    pub(super) status: Status,
+    pub(super) since: Now,
+    pub(super) session_id: String,
+    pub(super) session_path: Option<PathBuf>,
+    pub(super) instance: Option<Instance>,
+    pub(super) ending: Option<Ending>,
+    pub(super) queue: VecDeque<Message>,
+    pub(super) run_started_ms: Option<i64>,
+    pub(super) run_took_ms: Option<u64>,
+    pub(super) runs_ended: u64,
+    /// How the last run ended.
+    pub(super) last: Option<Outcome>,
+}
+
+impl Agent {
+    /// Changes the status if the table allows it. `false` = refused.
+    pub(super) fn set_status(&mut self, now: Now, to: Status) -> bool {
+        if self.status == to {
+            return true;
+        }
+        let from = State::of(&self.status);
+        let ok = from == State::of(&to) || table::allowed(from, State::of(&to));
+        // A terminal state is never rewritten by another of its own sort either.
+        let terminal = matches!(from, State::Completed | State::Failed | State::Stopped);
+        if !ok || (terminal && from == State::of(&to)) {
+            return false;
+        }
+        self.status = to;
+        self.since = now;
+        true
+    }
+
+    /// A process exists or is being removed.
+    pub(super) fn has_process(&self) -> bool {
+        self.instance.is_some()
+    }
+}
+
+/// Times and limits of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineConfig {
+    /// Wait after closing stdin (R-LIFE-07).
+    pub eof_grace: Duration,
+    /// Wait after SIGTERM.
+    pub term_grace: Duration,
+    /// Wait after SIGKILL before it is sent again.
+    pub kill_grace: Duration,
+    /// A started process must answer within this.
+    pub start_deadline: Duration,
+    /// A prompt must be answered within this.
+    pub prompt_deadline: Duration,
+    /// A run must begin within this after its prompt was accepted.
+    pub run_begins: Duration,
+    /// An abort must be answered within this.
+    pub abort_deadline: Duration,
+    /// Processes that may start at the same time (R-PI-11).
+    pub launch_slots: usize,
+}
+
+impl Default for MachineConfig {
+    fn default() -> Self {
+        Self {
+            eof_grace: Duration::from_millis(1500),
+            term_grace: Duration::from_millis(750),
+            kill_grace: Duration::from_secs(1),
+            start_deadline: Duration::from_secs(60),
+            prompt_deadline: Duration::from_secs(60),
+            run_begins: Duration::from_secs(10),
+            abort_deadline: Duration::from_secs(30),
+            launch_slots: 2,
+        }
+    }
+}

@@ -1,0 +1,514 @@
+//! The actor: one task that owns the machine, the timers and the processes. It executes effects and
+//! turns what happens into inputs; it decides nothing.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::child::ChildHandle;
+use super::handle::Ask;
+use super::live::AgentLive;
+use super::record::{AgentRecord, SessionMark};
+use super::shared::Shared;
+use super::start::{Started, Starter};
+use super::{SupervisorConfig, answers};
+use crate::client::{AgentRef, Env, EnvText, ErrorCode, Reply, Request, RequestError};
+use crate::fleet::agent::Status;
+use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
+use crate::fleet::machine::{
+    ChildCommand, ChildEnv, Effect, Input, LadderSignal, Machine, Now, Timer,
+};
+use crate::fleet::roster::Badge;
+use crate::fleet::transcript::Level;
+use crate::pi::command::Command;
+use crate::sys::process::Signal;
+
+/// What reaches the actor from its own tasks. Bounded: children wait for the actor, the actor never
+/// waits for a child.
+pub enum Event {
+    /// Something happened to the fleet.
+    Input(Input),
+    /// A process was started.
+    Started {
+        /// Which.
+        instance: InstanceId,
+        /// How to reach it.
+        child: ChildHandle,
+    },
+    /// A request was checked and may enter the machine.
+    Checked {
+        /// The request as an input.
+        input: Input,
+        /// Who asked.
+        call: CallId,
+        /// The way back.
+        reply: oneshot::Sender<Result<Reply, RequestError>>,
+    },
+}
+
+/// Agent-side state that is not the machine's business.
+struct Side {
+    live: Arc<AgentLive>,
+    mark: Option<SessionMark>,
+}
+
+/// See the module.
+pub struct Actor {
+    pub(super) config: Arc<SupervisorConfig>,
+    pub(super) machine: Machine,
+    pub(super) shared: Arc<Shared>,
+    sides: HashMap<AgentId, Side>,
+    children: HashMap<InstanceId, (AgentId, ChildHandle)>,
+    calls: HashMap<CallId, oneshot::Sender<Result<Reply, RequestError>>>,
+    deadlines: HashMap<Timer, Instant>,
+    order: BTreeMap<(Instant, u64), Timer>,
+    timer_seq: u64,
+    backlog: VecDeque<Input>,
+    starter: Starter,
+    started: Instant,
+    done: bool,
+}
+
+impl Actor {
+    pub(super) fn new(
+        config: Arc<SupervisorConfig>,
+        shared: Arc<Shared>,
+        events: mpsc::Sender<Event>,
+    ) -> Self {
+        let starter = Starter::new(Arc::clone(&config), Arc::clone(&shared), events);
+        Self {
+            machine: Machine::new(config.machine),
+            config,
+            shared,
+            sides: HashMap::new(),
+            children: HashMap::new(),
+            calls: HashMap::new(),
+            deadlines: HashMap::new(),
+            order: BTreeMap::new(),
+            timer_seq: 0,
+            backlog: VecDeque::new(),
+            starter,
+            started: Instant::now(),
+            done: false,
+        }
+    }
+
+    /// Takes in the records of an earlier core.
+    pub(super) fn restore(&mut self, records: Vec<AgentRecord>) {
+        for record in records {
+            let id = record.id;
+            self.machine.restore(record.restored());
+            let live = AgentLive::new();
+            {
+                let mut inner = live.lock();
+                inner.live.usage = record.usage;
+                inner.live.tool_uses = record.tool_uses;
+            }
+            self.sides.insert(
+                id,
+                Side {
+                    live,
+                    mark: record.session_mark,
+                },
+            );
+            self.publish(id);
+        }
+    }
+
+    /// Runs until everything was stopped on request.
+    pub(super) async fn run(
+        mut self,
+        mut asks: mpsc::Receiver<Ask>,
+        mut events: mpsc::Receiver<Event>,
+    ) {
+        while !self.done {
+            let next = self.order.keys().next().map(|(at, _)| *at);
+            tokio::select! {
+                biased;
+                // Requests first: a stop is never stuck behind a flood (design §9).
+                ask = asks.recv() => match ask {
+                    Some(ask) => self.ask(ask),
+                    None => self.input(Input::Shutdown { call: None }),
+                },
+                () = sleep_until(next), if next.is_some() => self.timers(),
+                event = events.recv() => if let Some(event) = event { self.event(event) },
+            }
+            while let Some(input) = self.backlog.pop_front() {
+                self.input(input);
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Input(input) => {
+                if let Input::Swept { instance, .. } = &input {
+                    self.gone(*instance);
+                }
+                self.input(input);
+            }
+            Event::Started { instance, child } => {
+                let pid = child.process.pid;
+                if let Some(agent) = self.starter.launching(instance) {
+                    self.children.insert(instance, (agent, child));
+                }
+                self.input(Input::Launched { instance, pid });
+            }
+            Event::Checked { input, call, reply } => {
+                self.calls.insert(call, reply);
+                self.input(input);
+            }
+        }
+    }
+
+    /// A process is gone with all it started: its session file will not change any more.
+    fn gone(&mut self, instance: InstanceId) {
+        let Some((agent, _)) = self.children.remove(&instance) else {
+            return;
+        };
+        let path = self.path_of(agent);
+        if let Some(side) = self.sides.get_mut(&agent) {
+            side.mark = path.as_deref().and_then(SessionMark::of);
+        }
+        self.save(agent);
+    }
+
+    fn path_of(&self, agent: AgentId) -> Option<PathBuf> {
+        self.machine
+            .view(agent, self.config.host)
+            .and_then(|v| v.session_path)
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let Ask { request, reply } = ask;
+        let call = CallId::fresh();
+        match request {
+            Request::Spawn(spawn) => {
+                // Everything that needs the disk is checked before the machine hears of it
+                // (R-TOOL-07), away from this task.
+                self.starter.check_spawn(spawn, call, reply);
+            }
+            Request::Send { agent, text, env } => {
+                self.named(agent, call, reply, |agent| Input::Send {
+                    call,
+                    agent,
+                    message: MessageId::fresh(),
+                    instance: InstanceId::fresh(),
+                    text,
+                    env: child_env(&env),
+                });
+            }
+            Request::Stop { agent } => {
+                self.named(agent, call, reply, |agent| Input::Stop { call, agent });
+            }
+            Request::Abort { agent } => {
+                self.named(agent, call, reply, |agent| Input::Abort { call, agent });
+            }
+            Request::Answer {
+                agent,
+                dialog,
+                answer,
+            } => {
+                let result = self
+                    .resolve(&agent)
+                    .and_then(|id| self.answer_dialog(id, &dialog, answer));
+                let _ = reply.send(result);
+            }
+            Request::Shutdown => {
+                self.calls.insert(call, reply);
+                self.input(Input::Shutdown { call: Some(call) });
+            }
+            Request::Watch { .. } | Request::Resync | Request::Snapshot => {
+                let _ = reply.send(Err(RequestError::new(
+                    ErrorCode::Internal,
+                    "a viewer's own request reached the supervisor",
+                )));
+            }
+        }
+    }
+
+    fn resolve(&self, agent: &AgentRef) -> Result<AgentId, RequestError> {
+        match agent {
+            AgentRef::Name(name) => self.machine.resolve_name(name),
+            AgentRef::Id(id) if self.machine.knows(*id) => Ok(*id),
+            AgentRef::Id(_) => Err(RequestError::new(ErrorCode::NotFound, "no such agent")),
+        }
+    }
+
+    fn named(
+        &mut self,
+        agent: AgentRef,
+        call: CallId,
+        reply: oneshot::Sender<Result<Reply, RequestError>>,
+        input: impl FnOnce(AgentId) -> Input,
+    ) {
+        match self.resolve(&agent) {
+            Ok(id) => {
+                self.calls.insert(call, reply);
+                let input = input(id);
+                self.input(input);
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error));
+            }
+        }
+    }
+
+    fn answer_dialog(
+        &mut self,
+        agent: AgentId,
+        dialog: &str,
+        answer: crate::fleet::roster::DialogAnswer,
+    ) -> Result<Reply, RequestError> {
+        let not_open =
+            || RequestError::new(ErrorCode::NotFound, "that dialog is not open any more");
+        let side = self.sides.get(&agent).ok_or_else(not_open)?;
+        let child = self
+            .children
+            .values()
+            .find(|(id, _)| *id == agent)
+            .map(|(_, child)| child)
+            .ok_or_else(not_open)?;
+        let line = {
+            let mut inner = side.live.lock();
+            let kind = inner
+                .live
+                .dialogs
+                .iter()
+                .find(|d| d.id == dialog)
+                .map(|d| d.kind.clone())
+                .ok_or_else(not_open)?;
+            let line = answers::line(dialog, &kind, answer)?;
+            inner.live.answered(dialog);
+            line
+        };
+        side.live.touch();
+        self.shared.ring();
+        if child.write(line) {
+            Ok(Reply::Done)
+        } else {
+            Err(RequestError::new(
+                ErrorCode::Gone,
+                "the agent reads no more",
+            ))
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            mono: self.started.elapsed(),
+            wall_ms: jiff::Timestamp::now().as_millisecond(),
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        tracing::debug!(?input, "input");
+        let now = self.now();
+        let effects = self.machine.step(now, input);
+        let mut publish: Vec<AgentId> = Vec::new();
+        for effect in effects {
+            if let Effect::Publish(agent) = effect {
+                if !publish.contains(&agent) {
+                    publish.push(agent);
+                }
+            } else {
+                self.effect(effect, now);
+            }
+        }
+        for agent in publish {
+            self.publish(agent);
+        }
+    }
+
+    fn effect(&mut self, effect: Effect, now: Now) {
+        match effect {
+            Effect::Launch {
+                agent,
+                instance,
+                plan,
+            } => {
+                let live = self.live(agent);
+                let mark = self.sides.get(&agent).and_then(|s| s.mark);
+                let name = self
+                    .machine
+                    .view(agent, self.config.host)
+                    .map(|v| v.name)
+                    .unwrap_or_default();
+                self.starter
+                    .launch(agent, instance, *plan, name, live, mark);
+            }
+            Effect::Write {
+                instance,
+                id,
+                command,
+            } => {
+                let line = encode(&id, command);
+                let ok = self
+                    .children
+                    .get(&instance)
+                    .is_some_and(|(_, child)| child.write(line));
+                if !ok {
+                    self.backlog.push_back(Input::WriteFailed { instance });
+                }
+            }
+            Effect::CloseStdin { instance } => {
+                if let Some((_, child)) = self.children.get(&instance) {
+                    child.close_stdin();
+                }
+            }
+            Effect::Signal { instance, signal } => {
+                if let Some((_, child)) = self.children.get(&instance) {
+                    child.signal_group(match signal {
+                        LadderSignal::Term => Signal::TERM,
+                        LadderSignal::Kill => Signal::KILL,
+                    });
+                }
+            }
+            Effect::Arm { timer, after } => self.arm(timer, after),
+            Effect::Disarm(timer) => self.disarm(timer),
+            Effect::Answer { call, answer } => {
+                if let Some(reply) = self.calls.remove(&call) {
+                    // A caller that went away withdraws nothing.
+                    let _ = reply.send(answer);
+                }
+            }
+            Effect::Save(agent) => self.save(agent),
+            Effect::Publish(agent) => self.publish(agent),
+            Effect::RunEnded {
+                agent,
+                outcome,
+                took_ms,
+                tokens,
+                tool_uses,
+            } => {
+                let live = self.live(agent);
+                live.lock()
+                    .run_ended(outcome, took_ms, tokens, tool_uses, now.wall_ms);
+                live.touch();
+                self.shared.ring();
+            }
+            Effect::Notice { agent, level, text } => self.notice(agent, level, text, now.wall_ms),
+            Effect::Exit => self.done = true,
+        }
+    }
+
+    fn notice(&mut self, agent: AgentId, level: Level, text: String, at_ms: i64) {
+        let live = self.live(agent);
+        live.lock().notice(level, text, at_ms);
+        live.touch();
+        self.shared.ring();
+    }
+
+    fn live(&mut self, agent: AgentId) -> Arc<AgentLive> {
+        let side = self.sides.entry(agent).or_insert_with(|| Side {
+            live: AgentLive::new(),
+            mark: None,
+        });
+        Arc::clone(&side.live)
+    }
+
+    fn publish(&mut self, agent: AgentId) {
+        if let Some(view) = self.machine.view(agent, self.config.host) {
+            let live = self.live(agent);
+            if !view.status.is_live() {
+                live.lock().live.process_gone();
+            } else if view.status == Status::Idle {
+                live.lock().live.run_ended();
+            }
+            self.shared.put(view, &live);
+        }
+    }
+
+    fn save(&mut self, agent: AgentId) {
+        let Some(mut view) = self.machine.view(agent, self.config.host) else {
+            return;
+        };
+        let live = self.live(agent);
+        live.lock().overlay(&mut view);
+        let mark = self.sides.get(&agent).and_then(|s| s.mark);
+        let session = self.machine.session_id(agent).unwrap_or_default();
+        let record = AgentRecord::of(&view, session, mark);
+        let path = self.config.records.join(format!("{agent}.json"));
+        let saved = record.save(&path);
+        if let Err(error) = &saved {
+            tracing::error!(%error, "agent record not written");
+        }
+        self.shared.badge(Badge::NotSaved, saved.is_err());
+    }
+
+    fn arm(&mut self, timer: Timer, after: Duration) {
+        self.disarm(timer);
+        let at = Instant::now() + after;
+        self.timer_seq += 1;
+        self.deadlines.insert(timer, at);
+        self.order.insert((at, self.timer_seq), timer);
+    }
+
+    fn disarm(&mut self, timer: Timer) {
+        if let Some(at) = self.deadlines.remove(&timer) {
+            let key = self
+                .order
+                .range((at, 0)..)
+                .find(|(_, t)| **t == timer)
+                .map(|(key, _)| *key);
+            if let Some(key) = key {
+                self.order.remove(&key);
+            }
+        }
+    }
+
+    fn timers(&mut self) {
+        let now = Instant::now();
+        while let Some((&key, &timer)) = self.order.iter().next() {
+            if key.0 > now {
+                return;
+            }
+            self.order.remove(&key);
+            self.deadlines.remove(&timer);
+            self.input(Input::Timer(timer));
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    if let Some(at) = at {
+        tokio::time::sleep_until(at).await;
+    }
+}
+
+/// A command as the line Pi reads.
+fn encode(id: &str, command: ChildCommand) -> Vec<u8> {
+    let command = match command {
+        ChildCommand::GetState => Command::GetState,
+        ChildCommand::GetModels => Command::GetAvailableModels,
+        ChildCommand::Prompt { text } => Command::prompt(text),
+        ChildCommand::ClearQueue => Command::ClearQueue,
+        ChildCommand::Abort => Command::Abort,
+    };
+    command.to_line(id).into_bytes()
+}
+
+/// The asker's environment as bytes.
+pub(super) fn child_env(env: &Env) -> ChildEnv {
+    let bytes = |text: &EnvText| match text {
+        EnvText::Text(text) => text.clone().into_bytes(),
+        EnvText::Bytes { bytes } => bytes.clone(),
+    };
+    ChildEnv(Arc::new(
+        env.iter()
+            .map(|v| (bytes(&v.name), bytes(&v.value)))
+            .collect(),
+    ))
+}
+
+/// Reports a start that went well, for the actor.
+pub(super) fn started(started: Started) -> Event {
+    Event::Started {
+        instance: started.instance,
+        child: started.child,
+    }
+}

@@ -1,0 +1,403 @@
+//! One child process: its pipes, its reader, its end. stdout and stderr are drained until their
+//! end, also while it is being stopped (R-PI-09: a stalled reader makes Pi hang on EOF and
+//! SIGTERM). The reader never waits for a viewer.
+
+use std::collections::VecDeque;
+use std::io;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::actor::Event;
+use super::leftovers::Tracks;
+use super::live::AgentLive;
+use super::shared::Shared;
+use crate::fleet::ids::{CoreId, InstanceId};
+use crate::fleet::interpret::{Fact, Interpreter};
+use crate::fleet::machine::{Exit, Input};
+use crate::fleet::transcript::Level;
+use crate::pi::event::{ParseError, Parser, Record};
+use crate::pi::framing::{Decoder, Frame};
+use crate::sys::process::{self, ProcessId, Signal};
+use crate::sys::spawn;
+
+/// Commands that may wait for a child that does not read. The machine has at most a handful under
+/// way; when this is full the child counts as deaf.
+const WRITER_QUEUE: usize = 64;
+/// One read of stdout.
+const READ_BUFFER: usize = 128 * 1024;
+/// Asked of the kernel for the stdout pipe, so that a burst does not stall the child.
+const PIPE_SIZE: usize = 1 << 20;
+/// A child that streams is read once per frame, not once per record.
+const READ_PAUSE: Duration = Duration::from_millis(12);
+/// stderr lines kept.
+const STDERR_LINES: usize = 40;
+/// Longest kept stderr line, in bytes.
+const STDERR_LINE: usize = 2000;
+/// After its death, how long what is still in the pipes is read: a grandchild may hold them open.
+const DRAIN: Duration = Duration::from_millis(300);
+
+/// What the actor holds of a running child.
+pub struct ChildHandle {
+    /// Identity of the process.
+    pub process: ProcessId,
+    writer: mpsc::Sender<Vec<u8>>,
+    close: CancellationToken,
+    tracks: Arc<Tracks>,
+}
+
+impl ChildHandle {
+    /// Queues a command line. `false` = the child is deaf.
+    #[must_use]
+    pub fn write(&self, line: Vec<u8>) -> bool {
+        self.writer.try_send(line).is_ok()
+    }
+
+    /// Records the process tree and then closes stdin: in this order, since what leaves the tree on
+    /// EOF must be found later.
+    pub fn close_stdin(&self) {
+        let (tracks, close, pid) = (
+            Arc::clone(&self.tracks),
+            self.close.clone(),
+            self.process.pid,
+        );
+        tokio::task::spawn_blocking(move || {
+            tracks.record(pid);
+            close.cancel();
+        });
+    }
+
+    /// Signals the whole process group.
+    pub fn signal_group(&self, signal: Signal) {
+        let (process, tracks) = (self.process, Arc::clone(&self.tracks));
+        tokio::task::spawn_blocking(move || {
+            tracks.record(process.pid);
+            if let Err(error) = process::signal_group(process, signal) {
+                tracing::warn!(pid = process.pid, %error, "signal not sent");
+            }
+        });
+    }
+}
+
+/// What a child is started with.
+pub struct ChildSetup {
+    /// Its identity.
+    pub instance: InstanceId,
+    /// The core's.
+    pub core: CoreId,
+    /// Longest record, in bytes.
+    pub record_limit: usize,
+    /// Text kept of the transcript, in bytes.
+    pub transcript_limit: usize,
+    /// Where its records go.
+    pub live: Arc<AgentLive>,
+    /// The bell of the viewers.
+    pub shared: Arc<Shared>,
+    /// Where its facts go.
+    pub events: mpsc::Sender<Event>,
+    /// Held until nothing of the process is left.
+    pub lock: Option<crate::sys::lock::FileLock>,
+}
+
+/// Starts the process and its tasks.
+///
+/// # Errors
+/// The program could not be started.
+pub fn start(mut command: Command, setup: ChildSetup) -> io::Result<ChildHandle> {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = tokio::process::Command::from(command).spawn()?;
+    let gone = || io::Error::other("the process ended at once");
+    let pid = child.id().ok_or_else(gone)?;
+    let process = ProcessId::of(pid).unwrap_or(ProcessId { pid, start_time: 0 });
+    let stdin = child.stdin.take().ok_or_else(gone)?;
+    let stdout = child.stdout.take().ok_or_else(gone)?;
+    let stderr = child.stderr.take().ok_or_else(gone)?;
+    spawn::set_pipe_size(&stdout, PIPE_SIZE);
+
+    let close = CancellationToken::new();
+    let (writer, lines) = mpsc::channel(WRITER_QUEUE);
+    let tracks = Arc::new(Tracks::default());
+    tokio::spawn(write(
+        stdin,
+        lines,
+        close.clone(),
+        setup.instance,
+        setup.events.clone(),
+    ));
+    tokio::spawn(run(child, stdout, stderr, setup, Arc::clone(&tracks), pid));
+    Ok(ChildHandle {
+        process,
+        writer,
+        close,
+        tracks,
+    })
+}
+
+/// Writes command lines until stdin is to be closed. A child that does not read blocks only this
+/// task.
+async fn write(
+    mut stdin: ChildStdin,
+    mut lines: mpsc::Receiver<Vec<u8>>,
+    close: CancellationToken,
+    instance: InstanceId,
+    events: mpsc::Sender<Event>,
+) {
+    loop {
+        let line = tokio::select! {
+            biased;
+            () = close.cancelled() => return,
+            line = lines.recv() => match line {
+                Some(line) => line,
+                None => return,
+            },
+        };
+        let written = tokio::select! {
+            biased;
+            () = close.cancelled() => return,
+            written = async {
+                stdin.write_all(&line).await?;
+                stdin.flush().await
+            } => written,
+        };
+        if written.is_err() {
+            let _ = events
+                .send(Event::Input(Input::WriteFailed { instance }))
+                .await;
+            return;
+        }
+    }
+}
+
+/// The child's life: reads, waits, drains, sweeps, reports.
+async fn run(
+    mut child: Child,
+    stdout: ChildStdout,
+    stderr: ChildStderr,
+    mut setup: ChildSetup,
+    tracks: Arc<Tracks>,
+    pid: u32,
+) {
+    let instance = setup.instance;
+    let core = setup.core;
+    let events = setup.events.clone();
+    let lock = setup.lock.take();
+    let tail = Arc::new(Mutex::new(VecDeque::new()));
+    let mut err_task = tokio::spawn(drain_stderr(stderr, Arc::clone(&tail)));
+    let mut out_task = tokio::spawn(read_stdout(stdout, setup, Arc::clone(&tracks), pid));
+
+    // Death is the wait status, never the end of a pipe (case B023).
+    let status = child.wait().await;
+    finish(&mut out_task).await;
+    finish(&mut err_task).await;
+    let exit = exit_of(status, &tail);
+    let _ = events
+        .send(Event::Input(Input::Exited { instance, exit }))
+        .await;
+
+    let swept = tokio::task::spawn_blocking(move || tracks.sweep(core, instance)).await;
+    out_task.abort();
+    err_task.abort();
+    let (killed, left) = swept.map_or((0, 0), |r| (r.killed.len(), r.left.len()));
+    drop(lock);
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let _ = events
+        .send(Event::Input(Input::Swept {
+            instance,
+            killed: count(killed),
+            left: count(left),
+        }))
+        .await;
+}
+
+/// Waits for a reader to reach the end of its pipe, for a bounded time.
+async fn finish(task: &mut JoinHandle<()>) {
+    let _ = tokio::time::timeout(DRAIN, task).await;
+}
+
+fn exit_of(status: io::Result<ExitStatus>, tail: &Mutex<VecDeque<String>>) -> Exit {
+    use std::os::unix::process::ExitStatusExt;
+    let lines = tail.lock().unwrap_or_else(PoisonError::into_inner);
+    let stderr_tail = lines.iter().cloned().collect();
+    match status {
+        Ok(status) => Exit {
+            code: status.code(),
+            signal: status.signal(),
+            stderr_tail,
+        },
+        Err(_) => Exit {
+            stderr_tail,
+            ..Exit::default()
+        },
+    }
+}
+
+async fn drain_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>>) {
+    let mut buffer = vec![0_u8; 16 * 1024];
+    let mut line: Vec<u8> = Vec::new();
+    loop {
+        let n = match stderr.read(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(n) => n,
+        };
+        for byte in buffer.iter().take(n) {
+            if *byte == b'\n' {
+                keep(&tail, &mut line);
+            } else if line.len() < STDERR_LINE {
+                line.push(*byte);
+            }
+        }
+    }
+    keep(&tail, &mut line);
+}
+
+fn keep(tail: &Mutex<VecDeque<String>>, line: &mut Vec<u8>) {
+    let text = String::from_utf8_lossy(line).trim_end().to_owned();
+    line.clear();
+    if text.trim().is_empty() {
+        return;
+    }
+    let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+    if tail.len() == STDERR_LINES {
+        tail.pop_front();
+    }
+    tail.push_back(text);
+}
+
+/// Reads records until the end of the pipe.
+async fn read_stdout(mut stdout: ChildStdout, setup: ChildSetup, tracks: Arc<Tracks>, pid: u32) {
+    let mut decoder = Decoder::new(setup.record_limit);
+    let mut reader = Reader {
+        interpreter: Interpreter::new(),
+        facts: Vec::new(),
+        parser: Parser::new(),
+        bad_lines: 0,
+        bad_reported: false,
+        tool_started: false,
+    };
+    let mut buffer = vec![0_u8; READ_BUFFER];
+    loop {
+        let expiry = setup.live.lock().live.next_expiry();
+        let read = tokio::select! {
+            read = stdout.read(&mut buffer) => read,
+            // Pi closes a dialog with a time limit without a word (pi-facts §3).
+            () = sleep_until_wall(expiry), if expiry.is_some() => {
+                setup.live.lock().live.expire(wall_ms());
+                setup.live.touch();
+                setup.shared.ring();
+                continue;
+            }
+        };
+        let n = match read {
+            Ok(0) | Err(_) => break,
+            Ok(n) => n,
+        };
+        let began = Instant::now();
+        let chunk = buffer.get(..n).unwrap_or_default();
+        {
+            let mut inner = setup.live.lock();
+            let at_ms = wall_ms();
+            let mut frames = decoder.feed(chunk);
+            while let Some(frame) = frames.next() {
+                reader.frame(frame, &mut inner, &setup, at_ms);
+            }
+            reader.report_bad(&mut inner, at_ms);
+            inner.bound(setup.transcript_limit);
+        }
+        setup.live.touch();
+        setup.shared.ring();
+        if std::mem::take(&mut reader.tool_started) {
+            let tracks = Arc::clone(&tracks);
+            tokio::task::spawn_blocking(move || tracks.record(pid));
+        }
+        let told = !reader.facts.is_empty();
+        for fact in reader.facts.drain(..) {
+            let instance = setup.instance;
+            if setup
+                .events
+                .send(Event::Input(Input::Fact { instance, fact }))
+                .await
+                .is_err()
+            {
+                return;
+            }
+        }
+        // Deltas can wait for the next frame; anything that decides something cannot.
+        if !told && n < READ_BUFFER / 2 {
+            tokio::time::sleep_until(began + READ_PAUSE).await;
+        }
+    }
+}
+
+fn wall_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+async fn sleep_until_wall(at_ms: Option<i64>) {
+    if let Some(at_ms) = at_ms {
+        let wait = u64::try_from(at_ms - wall_ms()).unwrap_or(0);
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+    }
+}
+
+struct Reader {
+    interpreter: Interpreter,
+    facts: Vec<Fact>,
+    parser: Parser,
+    bad_lines: u64,
+    bad_reported: bool,
+    tool_started: bool,
+}
+
+impl Reader {
+    fn frame(
+        &mut self,
+        frame: Frame<'_>,
+        inner: &mut super::live::Inner,
+        setup: &ChildSetup,
+        at_ms: i64,
+    ) {
+        // The parser is taken out, so that what it lends can go through `self`.
+        let mut parser = std::mem::take(&mut self.parser);
+        match parser.read(frame) {
+            Ok(record) => self.record(&record, inner, at_ms),
+            Err(error) => {
+                if error != ParseError::Blank {
+                    self.bad_lines += 1;
+                    tracing::debug!(instance = %setup.instance, %error, "unreadable line");
+                }
+            }
+        }
+        self.parser = parser;
+    }
+
+    fn record(&mut self, record: &Record<'_>, inner: &mut super::live::Inner, at_ms: i64) {
+        if matches!(record, Record::ToolUpdate(_)) {
+            self.tool_started = true;
+        }
+        self.interpreter.feed(record, at_ms, &mut self.facts);
+        inner.feed(record, at_ms);
+    }
+
+    /// One short note per process; the log has the rest (case B003).
+    fn report_bad(&mut self, inner: &mut super::live::Inner, at_ms: i64) {
+        if self.bad_reported || self.bad_lines == 0 {
+            return;
+        }
+        self.bad_reported = true;
+        inner.notice(
+            Level::Warning,
+            "some lines of its output were not records and were skipped".to_owned(),
+            at_ms,
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Agent records: one atomic file per agent in the state directory, written before every launch and
+//! after every change that must survive the core (design §2). No environment, no secrets.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::fleet::agent::{AgentSpec, Status};
+use crate::fleet::ids::AgentId;
+use crate::fleet::machine::Restored;
+use crate::fleet::roster::{AgentView, UsageTotals};
+use crate::sys::atomic_file;
+
+/// Version of the file's shape. Fields are only ever added.
+const VERSION: u32 = 1;
+/// A record larger than this is not one of ours.
+const MAX_RECORD: u64 = 1 << 20;
+
+/// What a session file looked like when its agent's process was gone (R-LIFE-10): a later
+/// difference means that another program wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionMark {
+    /// Size in bytes.
+    pub size: u64,
+    /// Modification time, nanoseconds since 1970.
+    pub modified_ns: i128,
+}
+
+impl SessionMark {
+    /// The mark of a file as it is now; `None` when there is none.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let meta = fs::metadata(path).ok()?;
+        Some(Self {
+            size: meta.len(),
+            modified_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
+        })
+    }
+}
+
+/// The file's contents.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentRecord {
+    /// Shape.
+    pub version: u32,
+    /// Identity.
+    pub id: AgentId,
+    /// Short name.
+    pub name: String,
+    /// What was asked for.
+    pub spec: AgentSpec,
+    /// State when it was written.
+    pub status: Status,
+    /// Since when, Unix milliseconds.
+    pub since_ms: i64,
+    /// Pi's session id.
+    pub session_id: String,
+    /// Saved session.
+    pub session_path: Option<PathBuf>,
+    /// The session file when the last process was gone.
+    #[serde(default)]
+    pub session_mark: Option<SessionMark>,
+    /// Length of the last run in milliseconds.
+    #[serde(default)]
+    pub run_took_ms: Option<u64>,
+    /// Runs ended.
+    #[serde(default)]
+    pub runs_ended: u64,
+    /// Sums over all runs.
+    #[serde(default)]
+    pub usage: UsageTotals,
+    /// Tool calls started.
+    #[serde(default)]
+    pub tool_uses: u64,
+}
+
+impl AgentRecord {
+    /// The record of an agent as it is seen now.
+    #[must_use]
+    pub fn of(view: &AgentView, session_id: &str, session_mark: Option<SessionMark>) -> Self {
+        Self {
+            version: VERSION,
+            id: view.id,
+            name: view.name.clone(),
+            spec: view.spec.clone(),
+            status: view.status.clone(),
+            since_ms: view.since_ms,
+            session_id: session_id.to_owned(),
+            session_path: view.session_path.clone(),
+            session_mark,
+            run_took_ms: view.run_took_ms,
+            runs_ended: view.runs_ended,
+            usage: view.usage,
+            tool_uses: view.tool_uses,
+        }
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// The real file and what the system said.
+    pub fn save(&self, path: &Path) -> Result<(), String> {
+        let bytes = serde_json::to_vec_pretty(self).map_err(|e| e.to_string())?;
+        atomic_file::write(path, &bytes, 0o600).map_err(|e| e.to_string())
+    }
+
+    /// What the machine needs of it.
+    #[must_use]
+    pub fn restored(&self) -> Restored {
+        Restored {
+            id: self.id,
+            name: self.name.clone(),
+            spec: self.spec.clone(),
+            session_id: self.session_id.clone(),
+            session_path: self.session_path.clone(),
+            status: self.status.clone(),
+            since_ms: self.since_ms,
+            run_took_ms: self.run_took_ms,
+            runs_ended: self.runs_ended,
+        }
+    }
+}
+
+/// Reads all records of a folder, oldest agent first. A file that cannot be read is reported, never
+/// deleted, and hides no other.
+///
+/// # Errors
+/// The directory exists and cannot be read.
+pub fn load_all(dir: &Path) -> io::Result<(Vec<AgentRecord>, Vec<String>)> {
+    let mut records = Vec::new();
+    let mut problems = Vec::new();
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((records, problems)),
+        Err(e) => return Err(e),
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|e| e != "json") {
+            continue;
+        }
+        match load(&path) {
+            Ok(record) => records.push(record),
+            Err(why) => problems.push(format!("{}: {why}", path.display())),
+        }
+    }
+    records.sort_by_key(|r: &AgentRecord| r.id);
+    Ok((records, problems))
+}
+
+fn load(path: &Path) -> Result<AgentRecord, String> {
+    let meta = fs::metadata(path).map_err(|e| e.to_string())?;
+    if !meta.is_file() || meta.len() > MAX_RECORD {
+        return Err("not an agent record".to_owned());
+    }
+    let bytes = fs::read(path).map_err(|e| e.to_string())?;
+    let record: AgentRecord = serde_json::from_slice(&bytes).map_err(|e| e.to_string())?;
+    if record.version > VERSION {
+        return Err(format!(
+            "written by a newer version (record version {})",
+            record.version
+        ));
+    }
+    Ok(record)
+}

@@ -1,0 +1,170 @@
+//! What the supervisor shows: the table of rows that viewers read. Viewers pull; nothing is queued
+//! behind a slow one (R-Q-02, docs/decisions).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::live::AgentLive;
+use crate::fleet::ids::AgentId;
+use crate::fleet::roster::{AgentView, Badge, CoreView, FleetDelta, FleetSnapshot};
+
+struct Row {
+    view: AgentView,
+    live: Arc<AgentLive>,
+}
+
+struct Table {
+    rev: u64,
+    core: CoreView,
+    core_rev: u64,
+    rows: Vec<Row>,
+    index: HashMap<AgentId, usize>,
+}
+
+impl Table {
+    /// Brings the live parts of the rows up to date.
+    fn refresh(&mut self) {
+        for row in &mut self.rows {
+            if row.live.take_dirty() {
+                let before = row.view.clone();
+                row.live.lock().overlay(&mut row.view);
+                if row.view != before {
+                    self.rev += 1;
+                    row.view.rev = self.rev;
+                }
+            }
+        }
+    }
+}
+
+/// The table and its bell.
+pub struct Shared {
+    table: Mutex<Table>,
+    bell: watch::Sender<u64>,
+}
+
+impl Shared {
+    /// A table without agents.
+    #[must_use]
+    pub fn new(core: CoreView) -> Arc<Self> {
+        Arc::new(Self {
+            table: Mutex::new(Table {
+                rev: 1,
+                core,
+                core_rev: 1,
+                rows: Vec::new(),
+                index: HashMap::new(),
+            }),
+            bell: watch::Sender::new(0),
+        })
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes viewers that wait.
+    pub fn ring(&self) {
+        self.bell.send_modify(|n| *n = n.wrapping_add(1));
+    }
+
+    /// A receiver that changes whenever something may have changed.
+    #[must_use]
+    pub fn listen(&self) -> watch::Receiver<u64> {
+        self.bell.subscribe()
+    }
+
+    /// Puts the machine's view of an agent into its row; the live part stays.
+    pub fn put(&self, mut view: AgentView, live: &Arc<AgentLive>) {
+        let mut guard = self.table();
+        let table = &mut *guard;
+        live.take_dirty();
+        live.lock().overlay(&mut view);
+        table.rev += 1;
+        view.rev = table.rev;
+        view.demo = table.core.demo;
+        match table
+            .index
+            .get(&view.id)
+            .and_then(|at| table.rows.get_mut(*at))
+        {
+            Some(row) => row.view = view,
+            None => {
+                table.index.insert(view.id, table.rows.len());
+                table.rows.push(Row {
+                    view,
+                    live: Arc::clone(live),
+                });
+            }
+        }
+        drop(guard);
+        self.ring();
+    }
+
+    /// Shows or clears a warning about the core.
+    pub fn badge(&self, badge: Badge, shown: bool) {
+        let mut table = self.table();
+        let has = table.core.badges.contains(&badge);
+        if has == shown {
+            return;
+        }
+        if shown {
+            table.core.badges.push(badge);
+        } else {
+            table.core.badges.retain(|b| *b != badge);
+        }
+        table.rev += 1;
+        table.core_rev = table.rev;
+        drop(table);
+        self.ring();
+    }
+
+    /// The whole fleet.
+    #[must_use]
+    pub fn snapshot(&self) -> FleetSnapshot {
+        let mut table = self.table();
+        table.refresh();
+        FleetSnapshot {
+            rev: table.rev,
+            core: table.core.clone(),
+            agents: table.rows.iter().map(|r| r.view.clone()).collect(),
+        }
+    }
+
+    /// The core's own view.
+    #[must_use]
+    pub fn core(&self) -> CoreView {
+        self.table().core.clone()
+    }
+
+    /// What changed after `since`; `None` = nothing.
+    #[must_use]
+    pub fn delta(&self, since: u64) -> Option<FleetDelta> {
+        let mut table = self.table();
+        table.refresh();
+        if table.rev == since {
+            return None;
+        }
+        Some(FleetDelta {
+            since,
+            rev: table.rev,
+            core: (table.core_rev > since).then(|| table.core.clone()),
+            agents: table
+                .rows
+                .iter()
+                .filter(|r| r.view.rev > since)
+                .map(|r| r.view.clone())
+                .collect(),
+        })
+    }
+
+    /// Transcript and live part of an agent.
+    #[must_use]
+    pub fn live(&self, agent: AgentId) -> Option<Arc<AgentLive>> {
+        let table = self.table();
+        let at = *table.index.get(&agent)?;
+        table.rows.get(at).map(|r| Arc::clone(&r.live))
+    }
+}

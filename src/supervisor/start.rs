@@ -1,0 +1,342 @@
+//! Starting children and checking what has to be checked on disk first. Runs beside the actor, so
+//! that a slow disk or a slow `node --version` never delays a stop.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::SupervisorConfig;
+use super::actor::{Event, child_env, started};
+use super::child::{self, ChildHandle, ChildSetup};
+use super::find_pi::{self, PiFound, PiProblem};
+use super::launch;
+use super::live::AgentLive;
+use super::record::SessionMark;
+use super::shared::Shared;
+use crate::client::{ErrorCode, Reply, RequestError, SpawnRequest};
+use crate::fleet::agent::{AgentSpec, ToolChoice};
+use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
+use crate::fleet::machine::{EnvPairs, Input, LaunchPlan};
+use crate::fleet::transcript::Level;
+use crate::sys::lock::FileLock;
+use crate::sys::spawn;
+
+/// Longest label made from a task, in characters.
+const LABEL: usize = 80;
+
+/// A process that was started.
+pub struct Started {
+    /// Which.
+    pub instance: InstanceId,
+    /// How to reach it.
+    pub child: ChildHandle,
+}
+
+type Reply1 = oneshot::Sender<Result<Reply, RequestError>>;
+/// Pi as it was found for one value of PATH (and HOME); a failure is not remembered.
+type Found = HashMap<Vec<Option<Vec<u8>>>, PiFound>;
+
+/// See the module.
+pub struct Starter {
+    config: Arc<SupervisorConfig>,
+    shared: Arc<Shared>,
+    events: mpsc::Sender<Event>,
+    found: Arc<Mutex<Found>>,
+    launching: HashMap<InstanceId, AgentId>,
+}
+
+/// Why a start was refused.
+struct Refusal {
+    reason: String,
+    hint: Option<String>,
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self { reason, hint: None }
+    }
+}
+
+impl Starter {
+    pub(super) fn new(
+        config: Arc<SupervisorConfig>,
+        shared: Arc<Shared>,
+        events: mpsc::Sender<Event>,
+    ) -> Self {
+        Self {
+            config,
+            shared,
+            events,
+            found: Arc::default(),
+            launching: HashMap::new(),
+        }
+    }
+
+    /// The agent a process was started for, once.
+    pub(super) fn launching(&mut self, instance: InstanceId) -> Option<AgentId> {
+        self.launching.remove(&instance)
+    }
+
+    /// Checks a spawn on disk and hands it to the machine, or refuses it with nothing done.
+    pub(super) fn check_spawn(&self, request: SpawnRequest, call: CallId, reply: Reply1) {
+        let (config, events, found) = (
+            Arc::clone(&self.config),
+            self.events.clone(),
+            Arc::clone(&self.found),
+        );
+        tokio::spawn(async move {
+            let checked = tokio::task::spawn_blocking(move || {
+                let env = child_env(&request.env);
+                let cwd = check_cwd(&config.folder, request.cwd.as_deref())?;
+                find(&config, &found, &env.0).map_err(|r| {
+                    let mut error = RequestError::new(ErrorCode::StartFailed, r.reason);
+                    error.hint = r.hint;
+                    error
+                })?;
+                check_tools(&request.tools)?;
+                Ok::<Input, RequestError>(Input::Spawn {
+                    call,
+                    agent: AgentId::fresh(),
+                    instance: InstanceId::fresh(),
+                    message: MessageId::fresh(),
+                    spec: AgentSpec {
+                        label: label(request.label.as_deref(), &request.prompt),
+                        model: request.model.or_else(|| config.model.clone()),
+                        thinking: request.thinking,
+                        tools: request.tools,
+                        cwd,
+                        persistent: request.persistent.unwrap_or(true),
+                        timeout_ms: request.timeout_ms,
+                    },
+                    prompt: request.prompt,
+                    env,
+                })
+            })
+            .await
+            .unwrap_or_else(|_| {
+                Err(RequestError::new(
+                    ErrorCode::Internal,
+                    "the check of the request failed",
+                ))
+            });
+            match checked {
+                Ok(input) => {
+                    let _ = events.send(Event::Checked { input, call, reply }).await;
+                }
+                Err(error) => {
+                    let _ = reply.send(Err(error));
+                }
+            }
+        });
+    }
+
+    /// Starts a process.
+    pub(super) fn launch(
+        &mut self,
+        agent: AgentId,
+        instance: InstanceId,
+        plan: LaunchPlan,
+        name: String,
+        live: Arc<AgentLive>,
+        mark: Option<SessionMark>,
+    ) {
+        self.launching.insert(instance, agent);
+        let (config, shared, events, found) = (
+            Arc::clone(&self.config),
+            Arc::clone(&self.shared),
+            self.events.clone(),
+            Arc::clone(&self.found),
+        );
+        let runtime = tokio::runtime::Handle::current();
+        tokio::spawn(async move {
+            let events_in = events.clone();
+            let result = tokio::task::spawn_blocking(move || {
+                let _entered = runtime.enter();
+                let lock = session_lock(&config.session_locks, &plan.session_id)?;
+                if let Some(text) = foreign_change(&plan, mark) {
+                    let at_ms = jiff::Timestamp::now().as_millisecond();
+                    live.lock().notice(Level::Warning, text, at_ms);
+                }
+                start(
+                    &config, &found, &plan, &name, instance, live, shared, events_in, lock,
+                )
+            })
+            .await
+            .unwrap_or_else(|_| Err(Refusal::from("the start failed inside the core".to_owned())));
+            let event = match result {
+                Ok(child) => started(Started { instance, child }),
+                Err(Refusal { reason, hint }) => Event::Input(Input::LaunchFailed {
+                    instance,
+                    reason,
+                    hint,
+                }),
+            };
+            let _ = events.send(event).await;
+        });
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn start(
+    config: &SupervisorConfig,
+    found: &Mutex<Found>,
+    plan: &LaunchPlan,
+    name: &str,
+    instance: InstanceId,
+    live: Arc<AgentLive>,
+    shared: Arc<Shared>,
+    events: mpsc::Sender<Event>,
+    lock: FileLock,
+) -> Result<ChildHandle, Refusal> {
+    let pi = find(config, found, &plan.env.0)?;
+    if !plan.spec.cwd.is_dir() {
+        return Err(Refusal::from(format!(
+            "the folder {} is not there any more",
+            plan.spec.cwd.display()
+        )));
+    }
+    std::fs::create_dir_all(&config.sessions)
+        .map_err(|e| format!("cannot create {}: {e}", config.sessions.display()))?;
+    let mut argv = pi.argv.iter().cloned();
+    let program = argv.next().ok_or_else(|| "no Pi to start".to_owned())?;
+    let args = argv.chain(launch::arguments(plan, &config.sessions));
+    let env = launch::environment(&plan.env.0, &pi, name, config.core, instance);
+    let command = spawn::command(&program, args, env, &plan.spec.cwd);
+    child::start(
+        command,
+        ChildSetup {
+            instance,
+            core: config.core,
+            record_limit: config.record_limit,
+            transcript_limit: config.transcript_limit,
+            live,
+            shared,
+            events,
+            lock: Some(lock),
+        },
+    )
+    .map_err(|e| Refusal::from(format!("cannot start {}: {e}", program.to_string_lossy())))
+}
+
+/// Finds Pi for this environment; what was found is remembered per PATH.
+fn find(
+    config: &SupervisorConfig,
+    found: &Mutex<Found>,
+    env: &EnvPairs,
+) -> Result<PiFound, Refusal> {
+    let value = |name: &[u8]| {
+        env.iter()
+            .rev()
+            .find(|(n, _)| n == name)
+            .map(|(_, v)| v.clone())
+    };
+    let key = vec![value(b"PATH"), value(b"HOME")];
+    if let Some(pi) = found
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(&key)
+        && pi.argv.first().is_some_and(|p| Path::new(p).exists())
+    {
+        return Ok(pi.clone());
+    }
+    let pi = find_pi::find(config.pi.as_deref(), &launch::os_pairs(env)).map_err(refusal)?;
+    found
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(key, pi.clone());
+    Ok(pi)
+}
+
+fn refusal(problem: PiProblem) -> Refusal {
+    Refusal {
+        reason: problem.title(),
+        hint: Some(problem.lines().join("\n")),
+    }
+}
+
+/// The folder an agent works in: relative ones to the core's folder; it must exist (R-TOOL-16).
+fn check_cwd(folder: &Path, cwd: Option<&Path>) -> Result<PathBuf, RequestError> {
+    let path = cwd.map_or_else(|| folder.to_owned(), |c| folder.join(c));
+    let bad = |why: &str| {
+        Err(RequestError::new(
+            ErrorCode::Invalid,
+            format!("folder {}: {why}", path.display()),
+        ))
+    };
+    match std::fs::canonicalize(&path) {
+        Ok(real) if real.is_dir() => Ok(real),
+        Ok(_) => bad("it is not a folder"),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => bad("it does not exist"),
+        Err(e) => bad(&e.to_string()),
+    }
+}
+
+/// Tool names as Pi's `--tools` can take them.
+fn check_tools(tools: &ToolChoice) -> Result<(), RequestError> {
+    let ToolChoice::Only(names) = tools else {
+        return Ok(());
+    };
+    match names
+        .iter()
+        .find(|n| n.is_empty() || n.contains([',', '\0', ' ', '\n']) || n.starts_with(['+', '-']))
+    {
+        Some(bad) => Err(RequestError::new(
+            ErrorCode::Invalid,
+            format!("not a tool name: {bad:?}"),
+        )
+        .with_hint("name tools one by one, for example read, bash, edit")),
+        None => Ok(()),
+    }
+}
+
+/// Title of a task: what was given, else the task's first line.
+#[must_use]
+pub fn label(given: Option<&str>, prompt: &str) -> String {
+    let text = given
+        .filter(|g| !g.trim().is_empty())
+        .or_else(|| prompt.lines().find(|l| !l.trim().is_empty()))
+        .unwrap_or_default();
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= LABEL {
+        return line;
+    }
+    let mut cut: String = line.chars().take(LABEL - 1).collect();
+    cut.push('…');
+    cut
+}
+
+/// Cores hold a lock per session, so that no two of them write one (R-LIFE-17).
+fn session_lock(dir: &Path, session: &str) -> Result<FileLock, Refusal> {
+    std::fs::create_dir_all(dir).map_err(|e| format!("cannot create {}: {e}", dir.display()))?;
+    let path = dir.join(format!("{session}.lock"));
+    match FileLock::try_acquire(&path) {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(Refusal {
+            reason: "its session is in use by another pi-agents".to_owned(),
+            hint: Some("stop the agent there first".to_owned()),
+        }),
+        Err(e) => Err(Refusal::from(format!(
+            "cannot lock {}: {e}",
+            path.display()
+        ))),
+    }
+}
+
+/// A foreign Pi takes no lock: a session that changed since it was ours is pointed out (R-LIFE-10).
+fn foreign_change(plan: &LaunchPlan, mark: Option<SessionMark>) -> Option<String> {
+    let path = plan.resume.as_deref()?;
+    let then = mark?;
+    match SessionMark::of(path) {
+        Some(now) if now == then => None,
+        Some(_) => Some(format!(
+            "the session was changed by another program since; going on from its present end\n{}",
+            path.display()
+        )),
+        None => Some(format!(
+            "the session file is gone; starting with an empty conversation\n{}",
+            path.display()
+        )),
+    }
+}

@@ -1,0 +1,5 @@
+//! The machine, input by input: no processes, no clock.
+
+mod lifecycle;
+mod messages;
+mod world;

@@ -1,0 +1,300 @@
+//! A machine with a hand that plays its child.
+
+use std::time::Duration;
+
+use pi_agents::fleet::agent::{AgentSpec, Status, ToolChoice};
+use pi_agents::fleet::answer::{Reply, RequestError};
+use pi_agents::fleet::ids::{AgentId, CallId, HostId, InstanceId, MessageId};
+use pi_agents::fleet::interpret::{ChildState, Disposition, Fact, ResponseData, RunEnd};
+use pi_agents::fleet::machine::{
+    ChildCommand, ChildEnv, Effect, Exit, Input, Machine, MachineConfig, Now, Timer,
+};
+use pi_agents::fleet::roster::AgentView;
+use pi_agents::pi::message::StopReason;
+
+pub struct World {
+    pub machine: Machine,
+    pub effects: Vec<Effect>,
+    now: Duration,
+    host: HostId,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(MachineConfig::default())
+    }
+
+    pub fn with(config: MachineConfig) -> Self {
+        Self {
+            machine: Machine::new(config),
+            effects: Vec::new(),
+            now: Duration::ZERO,
+            host: HostId::fresh(),
+        }
+    }
+
+    pub fn input(&mut self, input: Input) -> Vec<Effect> {
+        self.now += Duration::from_millis(1);
+        let now = Now {
+            mono: self.now,
+            wall_ms: i64::try_from(self.now.as_millis()).unwrap(),
+        };
+        let effects = self.machine.step(now, input);
+        self.effects.extend(effects.clone());
+        effects
+    }
+
+    pub fn spawn_with(
+        &mut self,
+        prompt: &str,
+        persistent: bool,
+        timeout_ms: Option<u64>,
+    ) -> Played {
+        let (call, agent, instance, message) = (
+            CallId::fresh(),
+            AgentId::fresh(),
+            InstanceId::fresh(),
+            MessageId::fresh(),
+        );
+        self.input(Input::Spawn {
+            call,
+            agent,
+            instance,
+            message,
+            spec: AgentSpec {
+                label: "a task".to_owned(),
+                model: None,
+                thinking: None,
+                tools: ToolChoice::All,
+                cwd: "/".into(),
+                persistent,
+                timeout_ms,
+            },
+            prompt: prompt.to_owned(),
+            env: ChildEnv::default(),
+        });
+        Played {
+            call,
+            agent,
+            instance,
+        }
+    }
+
+    pub fn spawn(&mut self, prompt: &str) -> Played {
+        self.spawn_with(prompt, true, None)
+    }
+
+    /// An agent whose first run is going on.
+    pub fn running(&mut self) -> Played {
+        let played = self.spawn("task");
+        self.ready(&played);
+        self.accept_next(&played, Disposition::Started);
+        self.fact(&played, Fact::RunStarted);
+        self.fact(
+            &played,
+            Fact::UserMessage {
+                text: "task".into(),
+            },
+        );
+        played
+    }
+
+    /// An agent whose first run is over.
+    pub fn idle(&mut self) -> Played {
+        let played = self.running();
+        self.settle(&played, StopReason::Stop);
+        played
+    }
+
+    pub fn send(&mut self, agent: AgentId, text: &str) -> (CallId, InstanceId) {
+        let (call, instance) = (CallId::fresh(), InstanceId::fresh());
+        self.input(Input::Send {
+            call,
+            agent,
+            message: MessageId::fresh(),
+            instance,
+            text: text.to_owned(),
+            env: ChildEnv::default(),
+        });
+        (call, instance)
+    }
+
+    pub fn stop(&mut self, agent: AgentId) -> CallId {
+        let call = CallId::fresh();
+        self.input(Input::Stop { call, agent });
+        call
+    }
+
+    pub fn fact(&mut self, played: &Played, fact: Fact) -> Vec<Effect> {
+        self.input(Input::Fact {
+            instance: played.instance,
+            fact,
+        })
+    }
+
+    pub fn respond(&mut self, played: &Played, id: &str, result: Result<ResponseData, String>) {
+        self.fact(
+            played,
+            Fact::Response {
+                id: id.to_owned(),
+                command: String::new(),
+                result,
+            },
+        );
+    }
+
+    /// The process started and answered its first question.
+    pub fn ready(&mut self, played: &Played) {
+        self.input(Input::Launched {
+            instance: played.instance,
+            pid: 4711,
+        });
+        self.respond(
+            played,
+            "state",
+            Ok(ResponseData::State(ChildState {
+                session_path: Some("/sessions/one.jsonl".into()),
+                ..ChildState::default()
+            })),
+        );
+    }
+
+    /// Ids and texts of prompts written to this process so far.
+    pub fn prompts(&self, played: &Played) -> Vec<(String, String)> {
+        self.effects
+            .iter()
+            .filter_map(|e| match e {
+                Effect::Write {
+                    instance,
+                    id,
+                    command: ChildCommand::Prompt { text },
+                } if *instance == played.instance => Some((id.clone(), text.clone())),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn commands(&self, played: &Played) -> Vec<ChildCommand> {
+        self.effects
+            .iter()
+            .filter_map(|e| match e {
+                Effect::Write {
+                    instance, command, ..
+                } if *instance == played.instance => Some(command.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Answers the newest prompt.
+    pub fn accept_next(&mut self, played: &Played, disposition: Disposition) {
+        let (id, _) = self
+            .prompts(played)
+            .last()
+            .cloned()
+            .expect("a prompt was written");
+        self.respond(played, &id, Ok(ResponseData::Disposition(disposition)));
+    }
+
+    pub fn settle(&mut self, played: &Played, stop: StopReason) {
+        let aborted = stop == StopReason::Aborted;
+        self.fact(
+            played,
+            Fact::RunEnded(RunEnd {
+                stop,
+                aborted,
+                error: None,
+                text: "the answer".into(),
+                ..RunEnd::default()
+            }),
+        );
+    }
+
+    pub fn exit(&mut self, played: &Played, code: Option<i32>, signal: Option<i32>) {
+        self.input(Input::Exited {
+            instance: played.instance,
+            exit: Exit {
+                code,
+                signal,
+                stderr_tail: vec!["Error: it broke".into()],
+            },
+        });
+    }
+
+    pub fn swept(&mut self, played: &Played) {
+        self.input(Input::Swept {
+            instance: played.instance,
+            killed: 0,
+            left: 0,
+        });
+    }
+
+    pub fn timer(&mut self, timer: Timer) -> Vec<Effect> {
+        self.input(Input::Timer(timer))
+    }
+
+    pub fn view(&self, agent: AgentId) -> AgentView {
+        self.machine
+            .view(agent, self.host)
+            .expect("the agent is known")
+    }
+
+    pub fn status(&self, agent: AgentId) -> Status {
+        self.view(agent).status
+    }
+
+    /// The answers a call got: exactly one in the end.
+    pub fn answers(&self, call: CallId) -> Vec<Result<Reply, RequestError>> {
+        self.effects
+            .iter()
+            .filter_map(|e| match e {
+                Effect::Answer { call: c, answer } if *c == call => Some(answer.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn answer(&self, call: CallId) -> Result<Reply, RequestError> {
+        let answers = self.answers(call);
+        assert_eq!(
+            answers.len(),
+            1,
+            "a call is answered exactly once: {answers:?}"
+        );
+        answers.into_iter().next().unwrap()
+    }
+
+    pub fn count(&self, is: impl Fn(&Effect) -> bool) -> usize {
+        self.effects.iter().filter(|e| is(e)).count()
+    }
+
+    pub fn run_ends(&self, agent: AgentId) -> usize {
+        self.count(|e| matches!(e, Effect::RunEnded { agent: a, .. } if *a == agent))
+    }
+
+    pub fn launches(&self, agent: AgentId) -> Vec<InstanceId> {
+        self.effects
+            .iter()
+            .filter_map(|e| match e {
+                Effect::Launch {
+                    agent: a, instance, ..
+                } if *a == agent => Some(*instance),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Played {
+    pub call: CallId,
+    pub agent: AgentId,
+    pub instance: InstanceId,
+}
+
+impl Played {
+    /// The same agent in another process.
+    pub fn in_process(self, instance: InstanceId) -> Self {
+        Self { instance, ..self }
+    }
+}

@@ -1,0 +1,6 @@
+//! With the real Pi as the child and a scripted model.
+
+mod old_pi;
+mod provider;
+mod runs;
+mod stop;
