@@ -76,6 +76,11 @@ pub const VARIABLES: &[Variable] = &[
         meaning: "descriptor and pid of the guard; removed by the core, never inherited further",
     },
     Variable {
+        name: "PI_AGENTS_DEMO_PACE",
+        set_by: "you",
+        meaning: "factor on every pause of the built-in demo, default 1 (a pace for people); 0 = no pauses",
+    },
+    Variable {
         name: BIN,
         set_by: "you or core",
         meaning: "path of the pi-agents program that Pi's extension starts",
