@@ -1,10 +1,15 @@
 //! Tests of `tui`.
 
+mod app_generated;
+mod app_keys;
+mod desk;
+mod fake_client;
 mod gallery;
 mod paint;
 mod paint_only;
 mod sample;
 mod screen;
+mod scripted_fleet;
 mod text;
 mod theme;
 mod viewport;

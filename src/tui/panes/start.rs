@@ -1,0 +1,62 @@
+//! The screen shown when nothing could be started: what is missing and the exact way out
+//! (screens.md §7).
+
+use ratatui::layout::Rect;
+
+use crate::tui::app::{App, Link};
+use crate::tui::layout::{take_bottom, take_top};
+use crate::tui::paint::{self, Row};
+use crate::tui::text::SafeText;
+use crate::tui::wrap::{Mode, wrap};
+
+use super::{Canvas, footer, header};
+
+/// Draws it.
+pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
+    let mut area = area;
+    let top = take_top(&mut area, 1);
+    header::fleet(app, canvas, top);
+    let keys = take_bottom(&mut area, 1);
+    footer::keys(app, canvas, keys);
+    footer::notice(app, canvas, &mut area);
+    let Link::Problem(problem) = &app.link else {
+        return;
+    };
+    let theme = &app.theme;
+    let cols = usize::from(area.width.saturating_sub(4)).max(1);
+    let mut rows = vec![
+        Row::new(),
+        Row::new()
+            .put("  ", theme.text)
+            .put(SafeText::line(&problem.title), theme.warning),
+        Row::new(),
+    ];
+    for check in &problem.checks {
+        let (icon, style, text_style) = if check.ok {
+            (theme.icons.done, theme.success, theme.muted)
+        } else {
+            (theme.icons.failed, theme.error, theme.text)
+        };
+        let text = SafeText::block(&check.text);
+        let lines = wrap(text.as_safe(), cols.saturating_sub(2).max(1), Mode::Words);
+        for (n, range) in lines.into_iter().enumerate() {
+            let mut row = Row::new().put("  ", style);
+            row.push(if n == 0 { icon } else { " " }, style);
+            row.push(" ", style);
+            row.push(text.as_safe().slice(range), text_style);
+            rows.push(row);
+        }
+        for command in &check.commands {
+            let text = SafeText::block(command);
+            // A command is broken where a terminal breaks it, so that it can be copied.
+            for range in wrap(text.as_safe(), cols.saturating_sub(4).max(1), Mode::Cells) {
+                rows.push(
+                    Row::new()
+                        .put("      ", theme.text)
+                        .put(text.as_safe().slice(range), theme.accent),
+                );
+            }
+        }
+    }
+    paint::rows(canvas.buf, area, &rows);
+}
