@@ -96,11 +96,10 @@ fn end(reason: Result<ExitReason, TuiError>) -> Result<ExitCode, CliError> {
         Ok(ExitReason::Signal(signal)) => Ok(ExitCode::from(
             u8::try_from(128 + signal).unwrap_or(u8::MAX),
         )),
-        Err(TuiError::NoTerminal(error)) => {
-            Err(CliError::new(Kind::NoTerminal, error.to_string()).with_hint(
+        Err(TuiError::NoTerminal(error)) => Err(CliError::new(Kind::NoTerminal, error.to_string())
+            .with_hint(
                 "the shell verbs need no terminal: pi-agents ps, spawn, send, stop, doctor",
-            ))
-        }
+            )),
         Err(error @ (TuiError::Keys(_) | TuiError::Theme(_))) => {
             Err(CliError::new(Kind::Usage, error.to_string()))
         }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::common::Ground;
+use super::dashboard;
 use super::exit::{CliError, Kind};
 use crate::config::paths;
 
@@ -25,8 +26,7 @@ pub struct AgentArgs {
 pub fn run(_args: Args) -> Result<ExitCode, CliError> {
     let ground = Ground::find(&[])?;
     let folder = folder(&ground)?;
-    let _ = folder;
-    Ok(ExitCode::SUCCESS)
+    dashboard::run(dashboard::Args::demo(folder))
 }
 
 /// The demo's own folder, made when it is first wanted.

@@ -2,7 +2,7 @@
 
 mod checks;
 mod common;
-// mod dashboard;
+mod dashboard;
 mod demo;
 mod doctor;
 mod exit;
@@ -29,6 +29,8 @@ pub const JSON_VERSION: u32 = 1;
 #[derive(Debug, Parser)]
 #[command(name = "pi-agents", version, about, long_about = None)]
 struct Cli {
+    #[command(flatten)]
+    dashboard: dashboard::Args,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -67,7 +69,7 @@ pub fn main() -> ExitCode {
         }
     };
     let (json, result) = match cli.command {
-        None => return ExitCode::from(2),
+        None => (false, dashboard::run(cli.dashboard)),
         Some(Command::Ps(args)) => (args.json, ps::run(&args)),
         Some(Command::Spawn(args)) => (args.json, spawn::run(args)),
         Some(Command::Send(args)) => (args.json, send::run(args)),
