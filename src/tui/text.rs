@@ -41,7 +41,7 @@ pub struct SafeText(String);
 /// everything else stays, line breaks and tabs too. The result is not safe to draw.
 #[must_use]
 pub fn without_sequences(raw: &str) -> Cow<'_, str> {
-    if !raw.contains(|c: char| c == '\u{1b}' || ('\u{80}'..='\u{9f}').contains(&c)) {
+    if !raw.contains(|c: char| matches!(c, '\u{1b}' | '\r') || ('\u{80}'..='\u{9f}').contains(&c)) {
         return Cow::Borrowed(raw);
     }
     let mut out = String::with_capacity(raw.len());

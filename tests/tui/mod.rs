@@ -2,9 +2,12 @@
 
 mod app_generated;
 mod app_keys;
+mod cards;
 mod desk;
 mod fake_client;
 mod gallery;
+mod hostile;
+mod markdown;
 mod paint;
 mod paint_only;
 mod sample;

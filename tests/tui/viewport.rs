@@ -311,7 +311,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         any::<bool>().prop_map(Act::Prompt),
         (0u64..40).prop_map(Act::Toggle),
         Just(Act::ToggleAll),
-        (0u16..90).prop_map(Act::Width),
+        prop_oneof![Just(0u16), 14u16..90].prop_map(Act::Width),
         (0u16..30).prop_map(Act::Height),
         Just(Act::Push),
         Just(Act::Append),
@@ -348,7 +348,7 @@ proptest! {
             if s.width == 0 || s.height == 0 {
                 continue;
             }
-            let mut whole = Scene::new(s.log.clone(), s.width, 700);
+            let mut whole = Scene::new(s.log.clone(), s.width, 1200);
             for seq in s.log.first_seq()..s.log.next_seq() {
                 if whole.view.is_folded(seq) != s.view.is_folded(seq) {
                     whole.view.toggle(seq);

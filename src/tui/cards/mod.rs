@@ -207,11 +207,12 @@ fn hidden(n: u64, which: &'static str, gone: bool, ctx: &CardCtx<'_>) -> Row {
         .with_static(" ")
         .with_static(which)
         .with_static(if n == 1 { " line" } else { " lines" });
-    text.push_static(if gone {
-        " (no longer in memory)"
-    } else {
-        " (ctrl+o to expand)"
-    });
+    let hint = match (gone, ctx.width >= 46) {
+        (true, _) => " (no longer in memory)",
+        (false, true) => " (ctrl+o to expand)",
+        (false, false) => " (ctrl+o)",
+    };
+    text.push_static(hint);
     Row::new().indent(INDENT).put(text, style)
 }
 

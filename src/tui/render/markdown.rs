@@ -39,6 +39,7 @@ pub fn render(raw: &str, look: &Look<'_>, out: &mut Vec<Row>) {
         Parser::new_ext(&source, options()).into_offset_iter(),
         look,
         false,
+        0,
         out,
     );
 }
@@ -73,7 +74,7 @@ impl Streaming {
                 }
             }
         }
-        if self.rows == 0 {
+        if self.frozen == 0 {
             self.gap = gap;
         }
         self.cols = look.cols;
@@ -81,25 +82,24 @@ impl Streaming {
         let tail = raw.get(self.frozen..).unwrap_or_default();
         let source = without_sequences(tail);
         let parser = Parser::new_ext(&source, options()).into_offset_iter();
-        let Some(last) = blocks::render(parser, look, self.gap, out) else {
+        // More text on a line can change what the line is, so a block counts as begun only when
+        // its first line is complete.
+        let settled = source.rfind('\n').unwrap_or(0);
+        let Some(last) = blocks::render(parser, look, self.gap, settled, out) else {
             return;
         };
-        // The last block starts at a line of its own; the same line of the raw text is found by
-        // counting, as taking sequences out keeps every line feed.
-        let lines = source
-            .get(..last.source)
-            .unwrap_or_default()
-            .bytes()
-            .filter(|b| *b == b'\n')
-            .count();
-        if lines == 0 {
+        let before = source.get(..last.source).unwrap_or_default();
+        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        if start == 0 || !before.get(start..).unwrap_or_default().trim().is_empty() {
             return;
         }
-        let Some(at) = memchr::memchr_iter(b'\n', tail.as_bytes()).nth(lines - 1) else {
-            return;
-        };
-        self.frozen += at + 1;
-        self.rows = last.rows;
-        self.gap = last.gap;
+        // The same line of the raw text is found by counting: taking sequences out keeps every
+        // line feed.
+        let lines = before.bytes().filter(|b| *b == b'\n').count();
+        if let Some(at) = memchr::memchr_iter(b'\n', tail.as_bytes()).nth(lines - 1) {
+            self.frozen += at + 1;
+            self.rows = last.rows;
+            self.gap = last.gap;
+        }
     }
 }

@@ -45,19 +45,24 @@ struct Walk<'a, 'b> {
     styles: Vec<Style>,
     flow: Flow,
     gap: bool,
+    /// Something stands above the first row.
+    lead: bool,
     code: Option<String>,
     /// Target of the open link and where its text begins; `None` there = an image.
     link: Option<(String, Option<usize>)>,
     table: Option<Table>,
     last: Option<LastBlock>,
+    settled: usize,
     depth: usize,
 }
 
-/// Renders events; `gap` = a blank row is due before the first block.
+/// Renders events; `gap` = a blank row is due before the first block. Returns the last top-level
+/// block that begins before `settled`, a byte offset of the source.
 pub(super) fn render<'e>(
     events: impl Iterator<Item = (Event<'e>, Range<usize>)>,
     look: &Look<'_>,
     gap: bool,
+    settled: usize,
     out: &mut Vec<Row>,
 ) -> Option<LastBlock> {
     let mut walk = Walk {
@@ -68,10 +73,12 @@ pub(super) fn render<'e>(
         styles: Vec::new(),
         flow: Flow::new(),
         gap,
+        lead: gap,
         code: None,
         link: None,
         table: None,
         last: None,
+        settled,
         depth: 0,
     };
     for (event, range) in events {
@@ -127,11 +134,13 @@ impl Walk<'_, '_> {
 
     fn top_level(&mut self, at: usize) {
         self.flush();
-        self.last = Some(LastBlock {
-            source: at,
-            rows: self.out.len(),
-            gap: self.gap,
-        });
+        if at < self.settled {
+            self.last = Some(LastBlock {
+                source: at,
+                rows: self.out.len(),
+                gap: self.gap_due(),
+            });
+        }
     }
 
     fn style(&self) -> Style {
@@ -166,11 +175,15 @@ impl Walk<'_, '_> {
         row
     }
 
+    /// A blank row separates: before the very first row there is nothing to separate from.
+    fn gap_due(&self) -> bool {
+        self.gap && (self.lead || !self.out.is_empty())
+    }
+
     /// Before a block: what is open is written, and a blank row if one is due.
     fn open(&mut self) {
         self.flush();
-        if self.gap {
-            self.gap = false;
+        if self.gap_due() {
             let first: Vec<_> = self.containers.iter_mut().map(|c| c.first.take()).collect();
             let row = self.prefix();
             for (container, first) in self.containers.iter_mut().zip(first) {
@@ -178,6 +191,7 @@ impl Walk<'_, '_> {
             }
             self.out.push(row);
         }
+        self.gap = false;
     }
 
     fn flush(&mut self) {
