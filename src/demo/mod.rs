@@ -9,6 +9,7 @@
 //! prints. Ends at the end of stdin and at SIGTERM within 100 ms and takes its tool with it.
 
 mod agent;
+mod answer;
 mod commands;
 mod options;
 mod play;
@@ -16,6 +17,7 @@ mod record;
 mod script;
 mod session;
 mod tool;
+mod use_tools;
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
