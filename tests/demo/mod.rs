@@ -1,5 +1,6 @@
 //! Tests of `demo`: the scripted agent, driven over pipes as the supervisor drives Pi.
 
+mod fleet;
 mod like_pi;
 mod process;
 mod session;

@@ -395,3 +395,67 @@ fn no_model_is_said_only_when_sure() {
     assert!(no_models(&project.env(&[]), &project.path("work/src")).is_none());
     assert!(no_models(&project.env(&[]), &project.path("other")).is_some());
 }
+
+mod real_pi {
+    //! The Pis that tests install. Skipped by name in the quick tier.
+
+    use pretty_assertions::assert_eq;
+
+    use super::{Env, PiProblem, find, find_within};
+    use crate::support::fake::FakePi;
+    use crate::support::pi_install::real_pi;
+    use crate::support::sandbox::Sandbox;
+    use crate::support::versions::Version;
+
+    #[test]
+    fn both_supported_versions_are_found_without_running_them() {
+        for version in Version::ALL {
+            let install = real_pi(version);
+            let sandbox = Sandbox::new();
+            let bin = install.pi.parent().expect("a folder");
+            let mut env = sandbox.env(Some(bin));
+            // The system's Node comes first, whatever it is; the good one is last.
+            let path = env.iter_mut().find(|(name, _)| name == "PATH");
+            let path = path.map(|(_, value)| value).expect("PATH");
+            path.push(":");
+            path.push(&install.node_dir);
+            let found = find(None, &env).expect("found");
+            assert_eq!(found.version.to_string(), install.version);
+            assert_eq!(found.argv, vec![install.pi.clone().into_os_string()]);
+            if let Some(path) = found.path_for_child(&env) {
+                env.push(("PATH".into(), path));
+            }
+            let answer = std::process::Command::new(&install.pi)
+                .arg("--version")
+                .env_clear()
+                .envs(env)
+                .output()
+                .expect("it starts");
+            let answer = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
+            assert_eq!(answer, install.version, "the Node that was chosen runs it");
+        }
+    }
+
+    #[test]
+    fn a_pi_without_any_node_says_so() {
+        let install = real_pi(Version::Newest);
+        let env: Env = vec![("PATH".into(), "/nowhere".into())];
+        let command = format!("'{}'", install.pi.display());
+        let problem = find(Some(&command), &env).expect_err("no node");
+        assert!(matches!(problem, PiProblem::NoNode { .. }), "{problem:?}");
+    }
+
+    #[test]
+    fn the_fake_of_the_tests_passes_too() {
+        let fake = FakePi::new().version("1.3.0");
+        let limit = crate::support::wait::limit();
+        let problem = find_within(Some(&fake.pi_command()), &fake.env(), limit);
+        assert!(
+            matches!(problem, Err(PiProblem::TooOld { .. })),
+            "{problem:?}"
+        );
+        let fake = FakePi::new();
+        let found = find_within(Some(&fake.pi_command()), &fake.env(), limit).expect("found");
+        assert_eq!(found.version.to_string(), Version::Newest.number());
+    }
+}
