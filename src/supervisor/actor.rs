@@ -146,8 +146,12 @@ impl Actor {
     fn event(&mut self, event: Event) {
         match event {
             Event::Input(input) => {
-                if let Input::Swept { instance, .. } = &input {
-                    self.gone(*instance);
+                match &input {
+                    Input::Swept { instance, .. } => self.gone(*instance),
+                    Input::LaunchFailed { instance, .. } => {
+                        self.starter.launching(*instance);
+                    }
+                    _ => {}
                 }
                 self.input(input);
             }

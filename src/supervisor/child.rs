@@ -2,6 +2,7 @@
 //! end, also while it is being stopped (R-PI-09: a stalled reader makes Pi hang on EOF and
 //! SIGTERM). The reader never waits for a viewer.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::process::{Command, ExitStatus, Stdio};
@@ -25,6 +26,7 @@ use crate::fleet::machine::{Exit, Input};
 use crate::fleet::transcript::Level;
 use crate::pi::event::{ParseError, Parser, Record};
 use crate::pi::framing::{Decoder, Frame};
+use crate::pi::message::Message;
 use crate::sys::process::{self, ProcessId, Signal};
 use crate::sys::spawn;
 
@@ -102,6 +104,8 @@ pub struct ChildSetup {
     pub shared: Arc<Shared>,
     /// Where its facts go.
     pub events: mpsc::Sender<Event>,
+    /// Tools it was asked for by name.
+    pub tools: Vec<String>,
     /// Held until nothing of the process is left.
     pub lock: Option<crate::sys::lock::FileLock>,
 }
@@ -283,6 +287,7 @@ async fn read_stdout(mut stdout: ChildStdout, setup: ChildSetup, tracks: Arc<Tra
         bad_lines: 0,
         bad_reported: false,
         tool_started: false,
+        wanted_tools: setup.tools.clone(),
     };
     let mut buffer = vec![0_u8; READ_BUFFER];
     loop {
@@ -356,6 +361,8 @@ struct Reader {
     bad_lines: u64,
     bad_reported: bool,
     tool_started: bool,
+    /// Tools asked for by name; empty once they were compared.
+    wanted_tools: Vec<String>,
 }
 
 impl Reader {
@@ -384,8 +391,27 @@ impl Reader {
         if matches!(record, Record::ToolUpdate(_)) {
             self.tool_started = true;
         }
+        if let Record::MessageStart(Message::System { tools_added }) = record {
+            self.compare_tools(tools_added, inner, at_ms);
+        }
         self.interpreter.feed(record, at_ms, &mut self.facts);
         inner.feed(record, at_ms);
+    }
+
+    /// Pi drops a tool name it does not know without a word (R-PI-10): the first list of tools tells.
+    fn compare_tools(
+        &mut self,
+        given: &[Cow<'_, str>],
+        inner: &mut super::live::Inner,
+        at_ms: i64,
+    ) {
+        let mut missing = std::mem::take(&mut self.wanted_tools);
+        missing.retain(|name| !given.iter().any(|g| g == name));
+        if !missing.is_empty() {
+            let names = missing.join(", ");
+            let text = format!("Pi does not know these tools, it works without them: {names}");
+            inner.notice(Level::Warning, text, at_ms);
+        }
     }
 
     /// One short note per process; the log has the rest (case B003).

@@ -214,6 +214,10 @@ fn start(
             live,
             shared,
             events,
+            tools: match &plan.spec.tools {
+                ToolChoice::Only(names) => names.clone(),
+                ToolChoice::All => Vec::new(),
+            },
             lock: Some(lock),
         },
     )
@@ -291,12 +295,17 @@ fn check_tools(tools: &ToolChoice) -> Result<(), RequestError> {
     }
 }
 
+/// Something of it can be read: neither blank nor control characters only.
+fn shows(text: &str) -> bool {
+    text.chars().any(|c| !c.is_whitespace() && !c.is_control())
+}
+
 /// Title of a task: what was given, else the task's first line.
 #[must_use]
 pub fn label(given: Option<&str>, prompt: &str) -> String {
     let text = given
-        .filter(|g| !g.trim().is_empty())
-        .or_else(|| prompt.lines().find(|l| !l.trim().is_empty()))
+        .filter(|g| shows(g))
+        .or_else(|| prompt.lines().find(|l| shows(l)))
         .unwrap_or_default();
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= LABEL {

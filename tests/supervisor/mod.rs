@@ -1,4 +1,5 @@
 //! Tests of `supervisor`, through the real `pi-agents serve`.
 
+mod fake_pi;
 mod find_pi;
 mod real_pi;

@@ -206,6 +206,9 @@ impl Machine {
         }
         for message in gone {
             match message.call {
+                Some(call) if message.initial => {
+                    self.refuse(call, code, format!("not started: {why}"));
+                }
                 Some(call) => self.refuse(call, code, format!("not delivered: {why}")),
                 None => self.notice(
                     id,

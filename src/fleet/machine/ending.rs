@@ -59,7 +59,7 @@ impl Machine {
         let ending = agent.ending.take();
         let stopped = ending.as_ref().and_then(|e| match e.why {
             EndWhy::Stop(by) => Some(by),
-            EndWhy::InOrder | EndWhy::Failed(_) => None,
+            EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf => None,
         });
         agent.set_status(
             now,
@@ -102,15 +102,9 @@ impl Machine {
         if ending {
             return;
         }
-        let why = "the process takes no more input";
-        self.give_back(id, ErrorCode::Gone, why);
-        self.begin_ending(now, id, EndWhy::InOrder, None);
-        if let Some(agent) = self.agent_mut(id)
-            && let Some(e) = agent.ending.as_mut()
-        {
-            // Its exit status, if there is one soon, says more than this.
-            e.why = EndWhy::Failed(why.to_owned());
-        }
+        // Whoever waits is answered when it is dead: a child that failed at its start is often seen
+        // here first, and its exit code and its stderr say more than "it does not read" (B033).
+        self.begin_ending(now, id, EndWhy::Deaf, None);
     }
 
     /// The process is dead, proven by its wait status.
@@ -128,19 +122,27 @@ impl Machine {
         let Some(i) = agent.instance.as_mut() else {
             return;
         };
+        let signalled = matches!(i.phase, Phase::Ending(Rung::Term | Rung::Kill));
         i.phase = Phase::Sweeping;
         i.pid = None;
         i.exit = Some(exit.clone());
         let run = i.run.take();
-        let words = exit.words();
+        let deaf = why == Some(EndWhy::Deaf);
+        let words = if deaf && (signalled || exit.code == Some(0)) {
+            "the process takes no more input".to_owned()
+        } else {
+            exit.words()
+        };
 
         // The run that was going on ends here, once.
         if let Some(run) = run {
             let outcome = match &why {
                 Some(EndWhy::Stop(by)) => Outcome::Stopped { by: *by },
-                Some(EndWhy::InOrder | EndWhy::Failed(_)) | None => Outcome::Failed {
-                    reason: words.clone(),
-                },
+                Some(EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf) | None => {
+                    Outcome::Failed {
+                        reason: words.clone(),
+                    }
+                }
             };
             self.freeze_run(now, id, &run, &outcome, &RunEnd::default());
         }
@@ -154,7 +156,7 @@ impl Machine {
                 },
             ),
             Some(EndWhy::InOrder) => {}
-            None => {
+            Some(EndWhy::Deaf) | None => {
                 // It ended by itself. Nothing is sent again: whether a message that is on its way
                 // was consumed is not known (R-LIFE-11).
                 let code = if was == Status::Starting {
@@ -164,7 +166,7 @@ impl Machine {
                 };
                 self.give_back(id, code, &words);
                 match was {
-                    Status::Idle => {
+                    Status::Idle if !deaf => {
                         if exit.code != Some(0) {
                             self.notice(
                                 id,
@@ -179,6 +181,7 @@ impl Machine {
                         self.status(now, id, Status::Failed { reason: words });
                     }
                     Status::Queued
+                    | Status::Idle
                     | Status::Running
                     | Status::Completed
                     | Status::Failed { .. }

@@ -220,8 +220,8 @@ impl Machine {
             .is_some_and(super::state::Instance::is_starting);
         if starting {
             let why = format!(
-                "no answer within {} s after the start",
-                self.config.start_deadline.as_secs()
+                "no answer within {} after the start",
+                super::time_words(self.config.start_deadline)
             );
             self.give_back(id, ErrorCode::StartFailed, &why);
             self.begin_ending(now, id, EndWhy::Failed(why), None);
@@ -354,7 +354,7 @@ impl Machine {
         let outcome = match (&agent.ending, end.outcome()) {
             (Some(ending), _) if matches!(ending.why, EndWhy::Stop(_)) => match ending.why {
                 EndWhy::Stop(by) => Outcome::Stopped { by },
-                EndWhy::InOrder | EndWhy::Failed(_) => Outcome::Stopped {
+                EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf => Outcome::Stopped {
                     by: StopCause::Child,
                 },
             },

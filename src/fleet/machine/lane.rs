@@ -255,8 +255,8 @@ impl Machine {
             return;
         }
         i.inflight = None;
-        let seconds = self.config.prompt_deadline.as_secs();
-        let why = format!("no answer to the prompt within {seconds} s; it may still act on it");
+        let time = super::time_words(self.config.prompt_deadline);
+        let why = format!("no answer to the prompt within {time}; it may still act on it");
         self.not_accepted(now, id, message, &why);
         if self
             .instance_mut(id)

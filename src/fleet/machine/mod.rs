@@ -257,3 +257,12 @@ impl Machine {
         self.agent(id)?.instance.as_ref().map(|i| i.phase)
     }
 }
+
+/// A time limit as it is said: `60 s`, `250 ms`.
+fn time_words(time: std::time::Duration) -> String {
+    if time.subsec_millis() == 0 {
+        format!("{} s", time.as_secs())
+    } else {
+        format!("{} ms", time.as_millis())
+    }
+}

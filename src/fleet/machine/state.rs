@@ -159,6 +159,8 @@ pub(super) enum EndWhy {
     InOrder,
     /// The start failed, or the process is of no use any more, for this reason.
     Failed(String),
+    /// It takes no more input. Most often it has just died, and its exit status says why.
+    Deaf,
 }
 
 /// One agent.

@@ -281,9 +281,32 @@ fn a_deaf_child_is_ended_and_its_message_given_back() {
     w.input(Input::WriteFailed {
         instance: a.instance,
     });
-    assert_eq!(w.answer(call).unwrap_err().code, ErrorCode::Gone);
     assert_eq!(w.count(|e| matches!(e, Effect::CloseStdin { .. })), 1);
     w.exit(&a, Some(0), None);
+    let error = w.answer(call).unwrap_err();
+    assert_eq!(error.code, ErrorCode::Gone);
+    assert!(error.message.contains("takes no more input"), "{error}");
     w.swept(&a);
     assert!(matches!(w.status(a.agent), Status::Failed { .. }));
+}
+
+#[test]
+fn a_child_that_died_before_it_could_be_written_to_is_told_by_its_exit() {
+    // B033: the broken pipe is often seen before the exit status.
+    let mut w = World::new();
+    let a = w.spawn("task");
+    w.input(Input::Launched {
+        instance: a.instance,
+        pid: 4711,
+    });
+    w.input(Input::WriteFailed {
+        instance: a.instance,
+    });
+    w.exit(&a, Some(3), None);
+    let error = w.answer(a.call).unwrap_err();
+    assert_eq!(error.code, ErrorCode::StartFailed);
+    assert!(error.message.contains("exit code 3"), "{error}");
+    assert!(
+        matches!(w.status(a.agent), Status::Failed { reason } if reason.starts_with("exit code 3"))
+    );
 }

@@ -4,3 +4,4 @@ mod old_pi;
 mod provider;
 mod runs;
 mod stop;
+mod tools;
