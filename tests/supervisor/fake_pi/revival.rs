@@ -105,7 +105,8 @@ fn a_message_to_an_agent_that_is_being_stopped_waits_until_it_is_gone() {
     let pi = FakePi::new().options("--ignore-eof --ignore-term");
     let core = Core::start_with(&pi, FAST_LADDER);
     let name = core.spawn("fake:hang");
-    let old = core.agent(&name).pid.unwrap();
+    let row = core.wait_agent(&name, "it runs", |a| a.pid.is_some());
+    let old = row.pid.unwrap();
     let stopping = core.ask_later(pi_agents::client::Request::Stop {
         agent: pi_agents::client::AgentRef::Name(name.clone()),
     });
