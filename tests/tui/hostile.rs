@@ -166,21 +166,10 @@ fn check(rows: &[Row], cols: u16, what: &str) {
             "{what}"
         );
     }
-    let mut term = screen::terminal(&buf);
-    assert!(term.screen_mut().title_is_untouched());
-}
-
-trait Untouched {
-    fn title_is_untouched(&self) -> bool;
-}
-
-impl Untouched for vt100::Screen {
-    /// Modes a program could have changed.
-    fn title_is_untouched(&self) -> bool {
-        !self.alternate_screen()
-            && !self.bracketed_paste()
-            && self.mouse_protocol_mode() == vt100::MouseProtocolMode::None
-    }
+    let term = screen::terminal(&buf);
+    let screen = term.screen();
+    assert!(!screen.alternate_screen() && !screen.bracketed_paste());
+    assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
 }
 
 fn everything(evil: &str, cols: u16) {

@@ -6,6 +6,7 @@ use crate::tui::numbers;
 use crate::tui::paint::Row;
 use crate::tui::render::flow::Flow;
 use crate::tui::text::SafeText;
+use crate::tui::width::width;
 use crate::tui::wrap::Mode;
 
 pub(super) fn render(
@@ -35,7 +36,7 @@ pub(super) fn render(
     for (n, noun) in [(tokens, "token"), (tool_uses, "tool use")] {
         let fact = numbers::count(n, noun);
         // Whole or not at all: half a number says something else.
-        let room = row.left_width() + DOT.len() + fact.as_str().len() < ctx.width;
+        let room = row.left_width() + width(DOT) + width(fact.as_str()) < ctx.width;
         if n > 0 && room {
             row.push(DOT, theme.dim);
             row.push(fact, theme.muted);

@@ -95,7 +95,18 @@ fn nearest16(r: u8, g: u8, b: u8) -> Option<u8> {
     if u32::from(spread) * 100 < u32::from(max) * 30 {
         return (max < 150).then_some(8);
     }
-    let half = min + spread / 2;
-    let bit = |v: u8, n: u8| if v > half { n } else { 0 };
-    Some(bit(r, 1) | bit(g, 2) | bit(b, 4))
+    // A part counts from two fifths of the spread on.
+    let bit = |v: u8, n: u8| {
+        if u16::from(v - min) * 5 >= u16::from(spread) * 2 {
+            n
+        } else {
+            0
+        }
+    };
+    Some(match bit(r, 1) | bit(g, 2) | bit(b, 4) {
+        // Plain blue cannot be read on black.
+        4 if g >= r => 6,
+        4 => 5,
+        n => n,
+    })
 }
