@@ -59,24 +59,29 @@ pub(crate) fn pending(model: &Value) -> Value {
 
 /// An answer that has ended.
 pub(crate) fn answer(model: &Value, content: Vec<Value>, stop: &str, thinking: &str) -> Value {
-    let raw = if stop == "toolUse" {
-        "tool_calls"
-    } else {
-        stop
-    };
-    json!({
+    let complete = matches!(stop, "stop" | "length" | "toolUse");
+    let mut message = json!({
         "role": "assistant",
         "content": content,
         "api": model["api"],
         "provider": model["provider"],
         "model": model["id"],
-        "usage": if stop == "aborted" || stop == "error" { usage(0, 0) } else { usage(1000, 20) },
+        "usage": if complete { usage(1000, 20) } else { usage(0, 0) },
         "stopReason": stop,
-        "rawStopReason": raw,
         "timestamp": now_ms(),
         "durationMs": 5,
         "thinkingLevel": thinking,
-    })
+    });
+    if complete {
+        let raw = if stop == "toolUse" {
+            "tool_calls"
+        } else {
+            stop
+        };
+        message["rawStopReason"] = raw.into();
+        message["responseId"] = format!("fake-{}", now_ms()).into();
+    }
+    message
 }
 
 /// What a tool gave.

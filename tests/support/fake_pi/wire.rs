@@ -74,6 +74,15 @@ fn rank(key: &str, siblings: &Map<String, Value>) -> usize {
         "id" if siblings.get("type").is_some_and(|kind| kind == "response") => 0,
         "timestamp" if siblings.contains_key("parentId") => 10,
         "usage" if siblings.contains_key("assistantMessageEvent") => 20,
+        "id" if siblings.contains_key("contentIndex") => 20,
+        "toolName" if siblings.contains_key("contentIndex") => 21,
+        "timestamp" if siblings.contains_key("isError") => 80,
+        "errorMessage" => 50,
+        "responseId" => 51,
+        "rawStopReason" => 52,
+        "isError" => 70,
+        "durationMs" => 71,
+        "thinkingLevel" => 72,
         "willRetry" => 100,
         _ => {
             let first = FIRST.iter().position(|first| *first == key);

@@ -29,10 +29,13 @@ pub(super) fn serve(stream: &TcpStream, shared: &Shared) {
     let Some(received) = read_request(stream) else {
         return;
     };
+    // As the API does it, the answer names the model that was asked for.
+    let model = received.body["model"].clone();
     let (number, turn) = shared.receive(received);
     let mut answer = Answer {
         stream,
         number,
+        model,
         head_sent: false,
     };
     let outcome = match answer.play(&turn) {
@@ -93,6 +96,7 @@ fn read_request(stream: &TcpStream) -> Option<Received> {
 struct Answer<'a> {
     stream: &'a TcpStream,
     number: usize,
+    model: Value,
     head_sent: bool,
 }
 
@@ -193,7 +197,7 @@ impl Answer<'_> {
             "id": format!("chatcmpl-{}", self.number),
             "object": "chat.completion.chunk",
             "created": 1,
-            "model": "scripted",
+            "model": self.model,
             "choices": choices,
         });
         if let Some(usage) = usage {

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::support::fake::FakePi;
 
 use crate::support::hermetic_pi::{HermeticPi, MODEL};
 use crate::support::model::{Gate, ModelServer, Outcome, Turn};
@@ -194,4 +198,114 @@ fn a_session_is_taken_up_again() {
         model.requests()[1].texts("user"),
         ["remember blue", "which colour?"]
     );
+}
+
+/// An object's keys in the order of the text, and those of the objects in it.
+struct Keys(Vec<(String, Vec<String>)>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Keys;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+                let mut keys = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, Box<RawValue>>()? {
+                    let below = serde_json::from_str(value.get());
+                    let below = below.map_or(Vec::new(), |Keys(below)| below);
+                    keys.push((key, below.into_iter().map(|(key, _)| key).collect()));
+                }
+                Ok(Keys(keys))
+            }
+        }
+        from.deserialize_map(InOrder)
+    }
+}
+
+/// What stands where in a stream: kinds of records in order, and for each kind its fields in order.
+/// Values and how a text is cut into deltas do not count.
+fn shape(lines: &[Vec<u8>]) -> (Vec<String>, Vec<String>) {
+    let mut order: Vec<String> = Vec::new();
+    let mut fields: Vec<String> = Vec::new();
+    for line in lines {
+        let record: Value = serde_json::from_slice(line).unwrap();
+        let kind = |value: &Value| value["type"].as_str().unwrap_or_default().to_owned();
+        let mut name = kind(&record);
+        for part in ["assistantMessageEvent", "command"] {
+            if let Some(text) = record[part]["type"].as_str().or(record[part].as_str()) {
+                name = format!("{name} {text}");
+            }
+        }
+        if let Some(role) = record["message"]["role"].as_str() {
+            name = format!("{name} {role}");
+        }
+        if order.last() != Some(&name) {
+            order.push(name.clone());
+        }
+        let Keys(keys) = serde_json::from_slice(line).unwrap();
+        let below = |wanted: &str| {
+            let found = keys.iter().find(|(key, _)| key == wanted);
+            found.map_or(String::new(), |(_, below)| format!("({})", below.join(" ")))
+        };
+        let names: Vec<String> = keys
+            .iter()
+            .map(|(key, _)| match key.as_str() {
+                "message" | "assistantMessageEvent" => format!("{key}{}", below(key)),
+                _ => key.clone(),
+            })
+            .collect();
+        let entry = format!("{name}: {}", names.join(" "));
+        if !fields.contains(&entry) {
+            fields.push(entry);
+        }
+    }
+    fields.sort();
+    (order, fields)
+}
+
+#[test]
+fn the_fake_answers_in_the_same_shape() {
+    let model = ModelServer::start();
+    model.queue([
+        Turn::say("Hello, dear friend."),
+        Turn::call("bash", json!({"command": "echo out"})),
+        Turn::say("done"),
+        Turn::error(401, "no"),
+    ]);
+    let pi = HermeticPi::new(Version::Newest, &model);
+    let fake = FakePi::new();
+    let mut real = pi.rpc(&["--name", "Ann", "--session-id", "one"]);
+    let mut like = fake.rpc(&["--name", "Ann", "--session-id", "one"]);
+    for (rpc, prompts) in [
+        (&mut real, ["hello", "a tool", "an error"]),
+        (
+            &mut like,
+            [
+                "fake:say Hello, dear friend.",
+                "fake:tool echo out",
+                "fake:error 401: no",
+            ],
+        ),
+    ] {
+        rpc.request("get_state", json!({}));
+        for prompt in prompts {
+            rpc.run(prompt);
+        }
+        rpc.request("get_session_stats", json!({}));
+        rpc.request("abort", json!({}));
+        rpc.request("no_such_command", json!({}));
+    }
+    let (real_order, real_fields) = shape(&real.lines());
+    let (fake_order, fake_fields) = shape(&like.lines());
+    // Whether a short command prints before it ends is a matter of time.
+    let settled = |order: Vec<String>| -> Vec<String> {
+        let kept = order.into_iter();
+        kept.filter(|kind| kind != "tool_execution_update")
+            .collect()
+    };
+    pretty_assertions::assert_eq!(settled(fake_order), settled(real_order));
+    pretty_assertions::assert_eq!(fake_fields, real_fields);
 }
