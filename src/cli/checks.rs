@@ -89,7 +89,8 @@ fn folders(ground: &Ground, folder: &Path) -> Vec<Check> {
     let mut check = |what: &str, path: &Path, result: Result<(), String>| match result {
         Ok(()) => checks.push(Check::good(format!("{what} · {}", path.display()))),
         Err(error) => {
-            let mut lines = error.lines().map(str::to_owned);
+            // What is wrong, then what to do about it.
+            let mut lines = error.split(['\n', ';']).map(|l| l.trim().to_owned());
             let first = lines.next().unwrap_or_default();
             checks.push(Check::bad(format!("{what}: {first}"), lines.collect()));
         }

@@ -15,7 +15,7 @@ pub struct Args {
     /// Name of the agent, with or without @
     to: String,
     /// The message; `-` reads it from standard input
-    #[arg(required = true, trailing_var_arg = true)]
+    #[arg(required = true)]
     message: Vec<String>,
     #[command(flatten)]
     folder: Folder,

@@ -15,7 +15,7 @@ use crate::fleet::agent::{Thinking, ToolChoice};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The task; `-` reads it from standard input
-    #[arg(required = true, trailing_var_arg = true)]
+    #[arg(required = true)]
     task: Vec<String>,
     /// Title, one line; made from the task if left out
     #[arg(long)]

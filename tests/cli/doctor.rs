@@ -1,0 +1,177 @@
+//! `pi-agents doctor`: what is wrong and how to mend it (R-OPS-02).
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::support::core::World;
+use crate::support::fake::FakePi;
+
+use super::{json, run};
+
+/// The checks that came out bad: title and way out as one text.
+fn bad(value: &Value) -> Vec<String> {
+    let checks = value["checks"].as_array().unwrap();
+    checks
+        .iter()
+        .filter(|c| c["verdict"] == "bad")
+        .map(|c| {
+            let fix: Vec<&str> = c["fix"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|l| l.as_str().unwrap())
+                .collect();
+            format!("{}\n{}", c["title"].as_str().unwrap(), fix.join("\n"))
+        })
+        .collect()
+}
+
+/// A world in which a model seems to be configured.
+fn world() -> FakePi {
+    FakePi::new().with_env("SOME_API_KEY", "x")
+}
+
+fn script(pi: &FakePi, name: &str, text: &str) -> PathBuf {
+    let dir = pi.sandbox.root().join("bin");
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn all_is_well() {
+    let pi = world();
+    let (code, value) = json(&pi, &["doctor", "--pi", &pi.pi()]);
+    assert_eq!(bad(&value), Vec::<String>::new());
+    assert_eq!(code, 0);
+    let titles = value["checks"].to_string();
+    for what in [
+        "Pi ",
+        "saved sessions",
+        "records",
+        "sockets",
+        "no core works",
+    ] {
+        assert!(titles.contains(what), "{what}: {titles}");
+    }
+    let (code, out, _) = run(&pi, &["doctor", "--pi", &pi.pi()]);
+    assert_eq!(code, 0);
+    assert!(out.contains("✓ Pi ") && !out.contains('✗'), "{out}");
+}
+
+#[test]
+fn no_pi_at_all() {
+    let pi = world().with_env("PATH", "/nonexistent");
+    let (code, value) = json(&pi, &["doctor"]);
+    assert_eq!(code, 6);
+    let bad = bad(&value);
+    assert_eq!(bad.len(), 1, "{bad:?}");
+    assert!(
+        bad[0].contains("Pi is not installed") && bad[0].contains("npm install"),
+        "{bad:?}"
+    );
+    let (code, out, _) = run(&pi, &["doctor"]);
+    assert_eq!(code, 6);
+    assert!(
+        out.contains("✗ Pi is not installed") && out.contains("npm install"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_pi_that_is_too_old() {
+    // R-PI-06: version found, version needed, how to get it
+    let pi = world().version("1.3.0");
+    let (code, value) = json(&pi, &["doctor", "--pi", &pi.pi()]);
+    assert_eq!(code, 6);
+    let bad = bad(&value).join("\n");
+    assert!(bad.contains("1.3.0") && bad.contains("1.4.0"), "{bad}");
+}
+
+#[test]
+fn another_program_called_pi() {
+    // B100
+    let pi = world();
+    let other = script(&pi, "pi", "#!/bin/sh\nprintf '3.14159\\033[31m265358979'\n");
+    let path = format!("{}:/usr/bin:/bin", other.parent().unwrap().display());
+    let pi = pi.with_env("PATH", path);
+    let (code, value) = json(&pi, &["doctor"]);
+    assert_eq!(code, 6);
+    let text = bad(&value).join("\n");
+    assert!(
+        text.contains(other.to_str().unwrap()) && text.contains("is not Pi"),
+        "{text}"
+    );
+    assert!(text.contains("--pi"), "how to choose: {text}");
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+    // And no agent is started with it.
+    let guard = crate::support::core::Core::start_with(&WithoutPi(&pi), &[]);
+    let (code, _, err) = run(&pi, &["spawn", "task"]);
+    assert_eq!(code, 6, "{err}");
+    assert!(err.contains("is not Pi") && err.contains("--pi"), "{err}");
+    assert!(guard.fleet().agents.is_empty());
+}
+
+/// That world, where `--pi` names what PATH has.
+struct WithoutPi<'a>(&'a FakePi);
+
+impl World for WithoutPi<'_> {
+    fn command(&self, program: &str) -> std::process::Command {
+        self.0.command(program)
+    }
+    fn env(&self) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+        self.0.env()
+    }
+    fn pi(&self) -> String {
+        "pi".to_owned()
+    }
+}
+
+#[test]
+fn no_model_configured() {
+    let pi = FakePi::new();
+    let (code, value) = json(&pi, &["doctor", "--pi", &pi.pi()]);
+    assert_eq!(code, 6);
+    let text = bad(&value).join("\n");
+    assert!(
+        text.contains("no model configured") && text.lines().count() > 1,
+        "{text}"
+    );
+}
+
+#[test]
+fn folders_that_cannot_be_used() {
+    // As root no permission stops a write; a file where a folder has to be does.
+    let pi = world();
+    for (dir, what) in [
+        (pi.sandbox.data(), "saved sessions"),
+        (pi.sandbox.state(), "records"),
+    ] {
+        let place = dir.join("pi-agents");
+        let _ = std::fs::remove_dir_all(&place);
+        std::fs::write(&place, "").unwrap();
+        let (code, value) = json(&pi, &["doctor", "--pi", &pi.pi()]);
+        assert_eq!(code, 6, "{what}");
+        let bad = bad(&value);
+        assert_eq!(bad.len(), 1, "{bad:?}");
+        assert!(
+            bad[0].contains(what) && bad[0].contains(place.to_str().unwrap()),
+            "{bad:?}"
+        );
+        assert!(bad[0].lines().count() > 1, "it says what to do: {bad:?}");
+        std::fs::remove_file(&place).unwrap();
+    }
+}
+
+#[test]
+fn a_core_is_named() {
+    let pi = world();
+    let core = crate::support::core::Core::start(&pi);
+    let (code, value) = json(&pi, &["doctor", "--pi", &pi.pi()]);
+    assert_eq!(code, 0);
+    assert!(value["checks"].to_string().contains(&core.pid.to_string()));
+}
