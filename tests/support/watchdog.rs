@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::Write;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -150,6 +151,14 @@ fn give_up(text: &str) -> ! {
     }
     // Straight to the descriptor: libtest captures only the print macros.
     let _ = std::io::stderr().write_all(message.as_bytes());
-    processes::kill(&children);
+    // They die a moment after this process: were they first, the test that waits for one of them
+    // would go on and the run could still pass.
+    let _ = Command::new("sh")
+        .args(["-c", "sleep 0.1; kill -9 \"$@\"", "sh"])
+        .args(children.iter().map(|process| process.pid.to_string()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
     std::process::abort();
 }
