@@ -174,7 +174,7 @@ use Context::{
     Roster, Start, Stream,
 };
 
-/// Every action. Order = order of the footers and of the help.
+/// Every action. Order = order in the footers and, within a context, in the help.
 #[rustfmt::skip]
 pub static TABLE: &[Action] = &[
     // Questions
@@ -196,10 +196,15 @@ pub static TABLE: &[Action] = &[
     row("dialog-newline", &["alt+enter", "shift+enter", "ctrl+j"], &[DialogText], "", "New line in the answer", dialog::newline).when(dialog::is_editor),
     row("dialog-cancel", &["esc"], &[Dialog, DialogText], "cancel", "Close the question without an answer", dialog::cancel),
 
+    // Message field
+    row("send", &["enter"], &[Composer], "send", "Send the message", agent::send).when(agent::has_text),
+    row("newline", &["alt+enter", "shift+enter", "ctrl+j"], &[Composer], "newline", "New line in the message", agent::newline),
+    row("abort", &["esc"], &[Agent], "esc abort run", "Abort the run of the agent: press twice, the agent stays. Else back to the fleet", agent::escape).hint_when(agent::is_running),
+
     // Fleet
-    row("new-agent", &["n"], &[Fleet], "new", "Type a task for a new agent", dispatch::focus),
+    row("new-agent", &["n"], &[Fleet], "new", "Type a task for a new agent", dispatch::focus).hint_when(App::has_core),
     row("open", &["enter", "right", "l"], &[Roster, Inbox], "open", "Open the agent", fleet::open).when(fleet::has_target),
-    row("message", &["s"], &[Fleet], "send", "Write a message to the agent", fleet::message).when(fleet::has_target),
+    row("message", &["s"], &[Fleet], "send", "Write a message to the agent", fleet::message).when(fleet::has_target).hint_when(App::has_core),
     row("stop", &["ctrl+x"], &[Fleet, Agent], "stop", "Stop the agent: press twice within two seconds", agent::stop_key).when(agent::can_stop),
     row("next-waiting", &["w"], &[Fleet, Stream], "next waiting", "Go to the next agent that waits for you or has news", fleet::next_waiting).when(fleet::anything_waits),
     row("reconnect", &["r"], &[Fleet, Stream], "reconnect", "Start or join the core again", fleet::reconnect).when(fleet::can_reconnect),
@@ -223,9 +228,6 @@ pub static TABLE: &[Action] = &[
     row("dispatch-leave", &["esc"], &[Dispatch], "leave", "Leave the line; what was typed stays", dispatch::leave),
 
     // Agent view
-    row("send", &["enter"], &[Composer], "send", "Send the message", agent::send).when(agent::has_text),
-    row("newline", &["alt+enter", "shift+enter", "ctrl+j"], &[Composer], "newline", "New line in the message", agent::newline),
-    row("abort", &["esc"], &[Agent], "esc abort run", "Abort the run of the agent: press twice, the agent stays. Else back to the fleet", agent::escape).hint_when(agent::is_running),
     row("switch-focus", &["tab"], &[Agent], "switch", "Between message, question and conversation", agent::next_focus),
     row("back", &["left", "h"], &[Agent], "back", "Back to the fleet; from the message field when nothing is typed", agent::back),
 

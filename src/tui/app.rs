@@ -5,18 +5,20 @@
 //! the core said), the terminal, the client. No clock of its own: every function gets [`Now`].
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 
-use crate::client::{Env, Request};
+use crate::client::Request;
 use crate::fleet::agent::Status;
 use crate::fleet::ids::AgentId;
 use crate::fleet::roster::{AgentView, FleetSnapshot};
 
+use super::StartProblem;
 use super::action::Context;
 use super::composer::Composer;
+pub use super::effect::{Attempt, Call, Effect, Effects, Expected, Now, Place};
 use super::frame::Urgency;
 use super::keymap::Keymap;
 use super::layout::Shape;
+pub use super::settings::Settings;
 use super::text::SafeText;
 use super::theme::Theme;
 use super::update::agent::AgentScreen;
@@ -26,105 +28,6 @@ use super::update::fleet::Seen;
 use super::update::form::Form;
 use super::update::stop::{AbortKeys, StopKeys};
 use super::update::stream::Streams;
-use super::{ExitReason, StartProblem};
-
-/// The two clocks, read once per event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Now {
-    /// Monotonic milliseconds from some start: windows, timers, frames.
-    pub mono: u64,
-    /// Unix milliseconds: only for what is shown.
-    pub wall: i64,
-}
-
-/// Which connection is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
-    /// The first one.
-    First,
-    /// `r` on the first-run screen.
-    Again,
-    /// `d` on the first-run screen.
-    Demo,
-    /// `r` after the core was lost.
-    Reconnect,
-}
-
-/// What the loop has to do for the state.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Ask the core; the answer comes back with the number.
-    Request(u64, Request),
-    /// Connect to a core.
-    Connect(Attempt),
-    /// Give the terminal back to the shell.
-    Suspend,
-    /// Write the whole screen again.
-    Redraw,
-    /// End.
-    Exit(ExitReason),
-}
-
-/// Several effects, most often none.
-pub type Effects = Vec<Effect>;
-
-/// What a request was for.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Call {
-    /// A new agent.
-    Spawn {
-        /// The task as typed, given back when it fails.
-        draft: String,
-        /// Open its view when it started.
-        open: bool,
-        /// The time of the key that started it: only while no other key was pressed does the
-        /// selection follow.
-        key: u64,
-        /// Where the task was typed.
-        from: Place,
-    },
-    /// A message.
-    Send {
-        /// To whom.
-        agent: AgentId,
-        /// The text, given back when it fails.
-        text: String,
-        /// Where it was typed.
-        from: Place,
-    },
-    /// A stop.
-    Stop(AgentId),
-    /// An abort.
-    Abort(AgentId),
-    /// An answer to a dialog.
-    Answer(AgentId, String),
-    /// Which transcripts are wanted.
-    Watch,
-    /// A fresh start of the news.
-    Resync,
-}
-
-/// An agent that was started here and whose row has not come yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
-    /// Who.
-    pub agent: AgentId,
-    /// Open its view.
-    pub open: bool,
-    /// The time of the key that started it.
-    pub key: u64,
-}
-
-/// Where something was done, and so where its error belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The fleet screen.
-    Fleet,
-    /// The form.
-    Form,
-    /// The view of an agent.
-    Agent(AgentId),
-}
 
 /// A line about what was done last. Stays until the next key (screens.md §7).
 #[derive(Clone, Debug, PartialEq)]
@@ -198,42 +101,6 @@ pub enum Overlay {
     Quit,
     /// The form for a new agent.
     Form,
-}
-
-/// Fixed for the life of the screen.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Environment for agents started here.
-    pub env: Env,
-    /// The folder, shown until the core says its own.
-    pub folder: PathBuf,
-    /// The home folder, written `~`.
-    pub home: Option<PathBuf>,
-    /// Zone for times of day.
-    pub zone: jiff::tz::TimeZone,
-    /// Quitting stops the core.
-    pub owner: bool,
-    /// Nothing spins.
-    pub still: bool,
-    /// Model for new agents; `None` = Pi's default.
-    pub model: Option<String>,
-    /// A core that was lost can be reconnected.
-    pub reconnects: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            env: Env::new(),
-            folder: PathBuf::new(),
-            home: None,
-            zone: jiff::tz::TimeZone::UTC,
-            owner: true,
-            still: false,
-            model: None,
-            reconnects: false,
-        }
-    }
 }
 
 /// What the last drawing showed that changes with time alone.
@@ -581,6 +448,12 @@ impl App {
     pub fn spin(&self, now: Now) -> Option<usize> {
         (!self.settings.still)
             .then(|| usize::try_from(now.mono / super::frame::SPIN_MS).unwrap_or(0))
+    }
+
+    /// Something can be asked of a core, or soon.
+    #[must_use]
+    pub fn has_core(&self) -> bool {
+        matches!(self.link, Link::Live | Link::Starting)
     }
 
     /// True when the core is not there: what is shown is what was.

@@ -260,14 +260,20 @@ impl Composer {
         let Some(place) = target.and_then(|row| places.get(row)) else {
             return;
         };
+        // The end of a line broken inside a word is the start of the next one: stay before it.
+        let end = place.chars_before + place.text.chars().count();
+        let broken = target
+            .and_then(|row| places.get(row + 1))
+            .is_some_and(|next| next.line == place.line && next.chars_before == end);
         let mut used = 0;
         let mut chars = place.chars_before;
         for cluster in place.text.graphemes(true) {
+            let next = chars + cluster.chars().count();
             used += width(SafeText::line(cluster).as_str());
-            if used > col {
+            if used > col || broken && next >= end {
                 break;
             }
-            chars += cluster.chars().count();
+            chars = next;
         }
         let (line, at) = (u16::try_from(place.line), u16::try_from(chars));
         if let (Ok(line), Ok(at)) = (line, at) {
@@ -277,22 +283,16 @@ impl Composer {
 
     /// The drawn lines with where they come from.
     fn places(&self, cols: usize) -> Vec<Place> {
+        let cols = cols.max(2) - 1;
         let mut places = Vec::new();
         for (line, text) in self.area.lines().iter().enumerate() {
             let safe = SafeText::block(text);
-            let mut source = 0;
-            for range in wrap(safe.as_safe(), cols.max(1), Mode::Cells) {
-                let drawn = range.len();
-                // A drawn line has as many clusters as its source unless a tab was expanded;
-                // then the nearest place is good enough for a caret.
-                let rest = text.get(byte_at(text, source)..).unwrap_or_default();
-                let piece: String = take_drawn(rest, drawn);
-                let chars_before = source;
-                source += piece.chars().count();
+            for range in wrap(safe.as_safe(), cols, Mode::Words) {
+                let (from, to) = (source_at(text, range.start), source_at(text, range.end));
                 places.push(Place {
                     line,
-                    chars_before,
-                    text: piece,
+                    chars_before: text.get(..from).unwrap_or_default().chars().count(),
+                    text: text.get(from..to).unwrap_or_default().to_owned(),
                 });
             }
         }
@@ -311,7 +311,7 @@ impl Composer {
             let safe = SafeText::block(text);
             let before = text.get(..byte_at(text, caret_col)).unwrap_or_default();
             let at = SafeText::block(before).as_str().len();
-            for range in wrap(safe.as_safe(), cols, Mode::Cells) {
+            for range in wrap(safe.as_safe(), cols, Mode::Words) {
                 if line == caret_line && range.start <= at {
                     let part = safe.as_safe().slice(range.start..at.min(range.end));
                     caret = (rows.len(), width(part.as_str()));
@@ -348,17 +348,21 @@ struct Place {
     text: String,
 }
 
-fn take_drawn(source: &str, drawn: usize) -> String {
-    let mut out = String::new();
+/// Where in the source the drawn text has reached a length in bytes. Drawing leaves things out and
+/// expands tabs, so they are not the same.
+fn source_at(source: &str, drawn: usize) -> usize {
     let mut used = 0;
-    for cluster in source.graphemes(true) {
+    let mut end = 0;
+    for (at, cluster) in source.grapheme_indices(true) {
         if used >= drawn {
-            break;
+            return at;
         }
-        used += SafeText::line(cluster).as_str().len();
-        out.push_str(cluster);
+        used = SafeText::block(source.get(..at + cluster.len()).unwrap_or_default())
+            .as_str()
+            .len();
+        end = at + cluster.len();
     }
-    out
+    end
 }
 
 fn byte_at(text: &str, chars: usize) -> usize {
@@ -494,16 +498,27 @@ mod tests {
     }
 
     #[test]
+    fn lines_break_between_words() {
+        let field = Composer::from_text("find every place that parses");
+        let rows = field.layout(13).rows;
+        let rows: Vec<&str> = rows.iter().map(SafeText::as_str).collect();
+        assert_eq!(rows, ["find every", "place that", "parses"]);
+        let mut field = Composer::from_text("find every place");
+        field.set_cols(13);
+        field.key(key(KeyCode::Up));
+        assert_eq!(field.caret(), (0, 5), "the same column of the line above");
+        field.key(key(KeyCode::Down));
+        assert_eq!(field.caret(), (0, 16));
+    }
+
+    #[test]
     fn up_and_down_move_by_drawn_lines() {
         let mut field = Composer::from_text("abcdefgh");
         field.set_cols(5);
         assert!(!field.at_top());
         assert!(field.key(key(KeyCode::Up)));
-        field.key(Chord {
-            code: KeyCode::Char('X'),
-            mods: KeyModifiers::NONE,
-        });
-        assert_eq!(field.text(), "abcdXefgh");
         assert!(!field.key(key(KeyCode::Up)));
+        field.key(key(KeyCode::Char('X')));
+        assert_eq!(field.text(), "abcXdefgh");
     }
 }

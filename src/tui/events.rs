@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -57,7 +57,8 @@ impl Input {
 }
 
 /// Keys out of bytes that were read before the event stream existed: characters, Enter, Tab,
-/// Backspace, Esc, Ctrl with a letter and the arrows. Anything else is dropped.
+/// Backspace, Esc, Ctrl with a letter, the arrows, and keys of the kitty protocol. Anything else
+/// is dropped.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Vec<KeyEvent> {
     let text = String::from_utf8_lossy(bytes);
@@ -72,16 +73,17 @@ pub fn decode(bytes: &[u8]) -> Vec<KeyEvent> {
                     let end = tail
                         .find(|c: char| !matches!(c, '0'..='9' | ';' | ':' | '?'))
                         .unwrap_or(tail.len());
-                    let code = match tail.get(end..).and_then(|rest| rest.chars().next()) {
-                        Some('A') if end == 0 => Some(KeyCode::Up),
-                        Some('B') if end == 0 => Some(KeyCode::Down),
-                        Some('C') if end == 0 => Some(KeyCode::Right),
-                        Some('D') if end == 0 => Some(KeyCode::Left),
+                    let key = match tail.get(end..).and_then(|rest| rest.chars().next()) {
+                        Some('A') if end == 0 => Some(plain(KeyCode::Up)),
+                        Some('B') if end == 0 => Some(plain(KeyCode::Down)),
+                        Some('C') if end == 0 => Some(plain(KeyCode::Right)),
+                        Some('D') if end == 0 => Some(plain(KeyCode::Left)),
+                        Some('u') => tail.get(..end).and_then(kitty),
                         _ => None,
                     };
                     let left = tail.get(end..).unwrap_or_default();
                     let skip = left.chars().next().map_or(0, char::len_utf8);
-                    (code.map(plain), left.get(skip..).unwrap_or_default())
+                    (key, left.get(skip..).unwrap_or_default())
                 }
                 None => (Some(plain(KeyCode::Esc)), after),
             },
@@ -102,6 +104,37 @@ pub fn decode(bytes: &[u8]) -> Vec<KeyEvent> {
         rest = left;
     }
     keys
+}
+
+/// `120:88;5:3`: a code point, modifiers plus one, and the kind of the event.
+fn kitty(parameters: &str) -> Option<KeyEvent> {
+    let mut parts = parameters.split(';');
+    let code: u32 = parts.next()?.split(':').next()?.parse().ok()?;
+    let mut state = parts.next().unwrap_or("1").split(':');
+    let bits = state.next()?.parse::<u8>().ok()?.checked_sub(1)?;
+    let kind = match state.next() {
+        Some("2") => KeyEventKind::Repeat,
+        Some("3") => KeyEventKind::Release,
+        _ => KeyEventKind::Press,
+    };
+    let code = match code {
+        9 => KeyCode::Tab,
+        13 => KeyCode::Enter,
+        27 => KeyCode::Esc,
+        127 => KeyCode::Backspace,
+        other => KeyCode::Char(char::from_u32(other).filter(|c| !c.is_control())?),
+    };
+    let mut mods = KeyModifiers::empty();
+    for (bit, modifier) in [
+        (1, KeyModifiers::SHIFT),
+        (2, KeyModifiers::ALT),
+        (4, KeyModifiers::CONTROL),
+    ] {
+        if bits & bit != 0 {
+            mods |= modifier;
+        }
+    }
+    Some(KeyEvent::new_with_kind(code, mods, kind))
 }
 
 /// Swallows the answer to the ground-colour question when it comes too late and so arrives as
@@ -229,6 +262,12 @@ mod tests {
             ]
         );
         assert_eq!(keys[3].modifiers, KeyModifiers::CONTROL);
+        let keys = decode(b"\x1b[120;5u\x1b[120;5:3u\x1b[13u");
+        assert_eq!(keys.len(), 3);
+        assert_eq!(keys[0].code, KeyCode::Char('x'));
+        assert_eq!(keys[0].modifiers, KeyModifiers::CONTROL);
+        assert_eq!(keys[1].kind, KeyEventKind::Release);
+        assert_eq!(keys[2].code, KeyCode::Enter);
     }
 
     #[test]

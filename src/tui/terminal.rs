@@ -4,10 +4,11 @@
 //! `Drop`, the panic hook, signals, suspension (R-TUI-12, B066, B068). Nothing else of the
 //! program writes to the terminal while it is entered.
 
+mod ask;
+mod quiet;
+
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste,
@@ -15,16 +16,14 @@ use crossterm::event::{
     PushKeyboardEnhancementFlags,
 };
 use crossterm::style::ResetColor;
-use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
-};
+use crossterm::terminal::{EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen};
 use crossterm::{cursor, queue};
-use ratatui::backend::{Backend, ClearType, CrosstermBackend, WindowSize};
-use ratatui::buffer::Cell;
-use ratatui::layout::{Position, Size};
-use rustix::event::{PollFd, PollFlags, poll};
+use ratatui::layout::Size;
 
 use super::theme::Depth;
+
+pub use ask::{Answers, ask, read_answers};
+pub use quiet::Quiet;
 
 /// Why there is no screen.
 #[derive(Debug, thiserror::Error)]
@@ -147,147 +146,6 @@ pub fn depth(get: impl Fn(&str) -> Option<String>) -> Depth {
     Depth::Ansi256
 }
 
-/// What the terminal said about itself, and what was typed meanwhile.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answers {
-    /// The ground is light (OSC 11).
-    pub light: Option<bool>,
-    /// It reports key releases (kitty keyboard protocol).
-    pub releases: bool,
-    /// Bytes that are not answers: keys pressed before anybody listened.
-    pub typed: Vec<u8>,
-}
-
-/// How long the terminal may take to answer.
-const ANSWER_MS: u64 = 100;
-
-/// Asks the terminal for its ground colour and keyboard protocol. Blocks at most [`ANSWER_MS`].
-/// Must not run while an event stream reads (research: crossterm has no OSC branch).
-#[must_use]
-pub fn ask() -> Answers {
-    let mut out = io::stdout();
-    // The last question is one that every terminal answers: when its answer is here, no other
-    // will come.
-    if out
-        .write_all(b"\x1b]11;?\x1b\\\x1b[?u\x1b[c")
-        .and_then(|()| out.flush())
-        .is_err()
-    {
-        return Answers::default();
-    }
-    let deadline = Instant::now() + Duration::from_millis(ANSWER_MS);
-    let mut bytes = Vec::new();
-    let stdin = io::stdin();
-    while !has_device_attributes(&bytes) {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let Ok(timeout) = rustix::event::Timespec::try_from(left) else {
-            break;
-        };
-        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(0) => break,
-            Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(_) => break,
-        }
-        let mut chunk = [0_u8; 512];
-        match rustix::io::read(&stdin, &mut chunk) {
-            Ok(0) => break,
-            Ok(n) => bytes.extend_from_slice(chunk.get(..n).unwrap_or_default()),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => break,
-        }
-    }
-    read_answers(&bytes)
-}
-
-fn has_device_attributes(bytes: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(bytes);
-    text.match_indices("\x1b[?").any(|(at, _)| {
-        text.get(at + 3..)
-            .and_then(|rest| {
-                rest.find(|c: char| !c.is_ascii_digit() && c != ';')
-                    .map(|end| (rest, end))
-            })
-            .is_some_and(|(rest, end)| rest.get(end..).is_some_and(|tail| tail.starts_with('c')))
-    })
-}
-
-/// Takes the answers out of what was read.
-#[must_use]
-pub fn read_answers(bytes: &[u8]) -> Answers {
-    let text = String::from_utf8_lossy(bytes).into_owned();
-    let mut answers = Answers::default();
-    let mut typed = String::new();
-    let mut rest = text.as_str();
-    while let Some(c) = rest.chars().next() {
-        if let Some(tail) = rest.strip_prefix("\x1b]11;") {
-            let bel = tail.find('\x07').map(|at| (at, 1));
-            let st = tail.find("\x1b\\").map(|at| (at, 2));
-            let end = match (bel, st) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
-            if let Some((end, len)) = end {
-                answers.light = tail.get(..end).and_then(is_light);
-                rest = tail.get(end + len..).unwrap_or_default();
-                continue;
-            }
-        }
-        if let Some(tail) = rest.strip_prefix("\x1b[?") {
-            let end = tail.find(|c: char| !c.is_ascii_digit() && c != ';');
-            match end.and_then(|end| tail.get(end..)?.chars().next().map(|c| (end, c))) {
-                Some((end, 'u')) => {
-                    answers.releases = true;
-                    rest = tail.get(end + 1..).unwrap_or_default();
-                    continue;
-                }
-                Some((end, 'c')) => {
-                    rest = tail.get(end + 1..).unwrap_or_default();
-                    continue;
-                }
-                _ => {}
-            }
-        }
-        typed.push(c);
-        rest = rest.get(c.len_utf8()..).unwrap_or_default();
-    }
-    answers.typed = typed.into_bytes();
-    answers
-}
-
-/// `rgb:ffff/ffff/ffff` or `#ffffff`: is it light?
-fn is_light(colour: &str) -> Option<bool> {
-    let parts: Vec<f64> = if let Some(list) = colour
-        .strip_prefix("rgb:")
-        .or_else(|| colour.strip_prefix("rgba:"))
-    {
-        list.split('/')
-            .take(3)
-            .map(|part| {
-                let max = 16_f64.powi(i32::try_from(part.len()).ok()?) - 1.0;
-                u32::from_str_radix(part, 16)
-                    .ok()
-                    .map(|value| f64::from(value) / max)
-            })
-            .collect::<Option<_>>()?
-    } else {
-        let hex = colour.strip_prefix('#')?;
-        (0..3)
-            .map(|i| {
-                let part = hex.get(i * 2..i * 2 + 2)?;
-                u8::from_str_radix(part, 16)
-                    .ok()
-                    .map(|value| f64::from(value) / 255.0)
-            })
-            .collect::<Option<_>>()?
-    };
-    match parts.as_slice() {
-        [r, g, b] => Some(0.299 * r + 0.587 * g + 0.114 * b > 0.5),
-        _ => None,
-    }
-}
-
 /// The real screen: a ratatui terminal whose frames leave the process in one write each, wrapped
 /// in synchronized output, and only when there is something to write.
 pub struct Screen {
@@ -354,7 +212,7 @@ impl Screen {
     /// When the terminal is gone.
     pub fn again(&mut self) -> io::Result<()> {
         enter()?;
-        self.terminal.backend_mut().cursor = Cursor::default();
+        self.terminal.backend_mut().forget();
         self.forget()
     }
 }
@@ -362,160 +220,6 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         leave();
-    }
-}
-
-/// What the real cursor looks like, as far as it is known.
-#[derive(Clone, Copy, Debug, Default)]
-struct Cursor {
-    shown: Option<bool>,
-    at: Option<Position>,
-}
-
-/// Collects what a frame writes. Shared with the backend, which does not give its writer back.
-#[derive(Clone, Debug, Default)]
-struct Pen(Arc<Mutex<Vec<u8>>>);
-
-impl Pen {
-    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Write for Pen {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Most bytes collected for one frame before the buffer is given back.
-const KEEP_BYTES: usize = 256 * 1024;
-
-/// A crossterm backend that writes into memory and leaves out cursor commands that change
-/// nothing, so that a frame without a change costs no byte (B052).
-pub struct Quiet {
-    inner: CrosstermBackend<Pen>,
-    written: Pen,
-    cursor: Cursor,
-}
-
-impl Default for Quiet {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Quiet {
-    /// A backend for the process's terminal.
-    #[must_use]
-    pub fn new() -> Self {
-        let written = Pen::default();
-        Self {
-            inner: CrosstermBackend::new(written.clone()),
-            written,
-            cursor: Cursor::default(),
-        }
-    }
-
-    /// What was drawn since the last call.
-    pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut *self.written.lock())
-    }
-
-    fn send(&mut self) -> io::Result<()> {
-        let mut drawn = self.take();
-        if drawn.is_empty() {
-            return Ok(());
-        }
-        let mut bytes = Vec::with_capacity(drawn.len() + 16);
-        queue!(bytes, BeginSynchronizedUpdate)?;
-        bytes.append(&mut drawn);
-        queue!(bytes, EndSynchronizedUpdate)?;
-        if drawn.capacity() <= KEEP_BYTES {
-            *self.written.lock() = drawn;
-        }
-        let mut out = io::stdout().lock();
-        out.write_all(&bytes)?;
-        out.flush()
-    }
-}
-
-impl Backend for Quiet {
-    type Error = io::Error;
-
-    fn draw<'a, I>(&mut self, content: I) -> io::Result<()>
-    where
-        I: Iterator<Item = (u16, u16, &'a Cell)>,
-    {
-        let mut content = content.peekable();
-        if content.peek().is_none() {
-            return Ok(());
-        }
-        // The cursor would be seen to run over the screen.
-        self.hide_cursor()?;
-        self.cursor.at = None;
-        self.inner.draw(content)
-    }
-
-    fn hide_cursor(&mut self) -> io::Result<()> {
-        if self.cursor.shown == Some(false) {
-            return Ok(());
-        }
-        self.cursor.shown = Some(false);
-        self.inner.hide_cursor()
-    }
-
-    fn show_cursor(&mut self) -> io::Result<()> {
-        if self.cursor.shown == Some(true) {
-            return Ok(());
-        }
-        self.cursor.shown = Some(true);
-        self.inner.show_cursor()
-    }
-
-    fn get_cursor_position(&mut self) -> io::Result<Position> {
-        // Asking would take the answer away from the event stream.
-        Ok(self.cursor.at.unwrap_or_default())
-    }
-
-    fn set_cursor_position<P: Into<Position>>(&mut self, position: P) -> io::Result<()> {
-        let position = position.into();
-        if self.cursor.at == Some(position) {
-            return Ok(());
-        }
-        self.cursor.at = Some(position);
-        self.inner.set_cursor_position(position)
-    }
-
-    fn clear(&mut self) -> io::Result<()> {
-        self.cursor.at = None;
-        self.inner.clear()
-    }
-
-    fn clear_region(&mut self, clear_type: ClearType) -> io::Result<()> {
-        self.cursor.at = None;
-        self.inner.clear_region(clear_type)
-    }
-
-    fn size(&self) -> io::Result<Size> {
-        let (width, height) = crossterm::terminal::size()?;
-        Ok(Size::new(width.max(1), height.max(1)))
-    }
-
-    fn window_size(&mut self) -> io::Result<WindowSize> {
-        Ok(WindowSize {
-            columns_rows: self.size()?,
-            pixels: Size::new(0, 0),
-        })
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -540,20 +244,6 @@ pub fn suspend() -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn answers_are_told_from_typed_keys() {
-        let bytes = b"n\x1b]11;rgb:ffff/fefe/f0f0\x1b\\\x1b[?0u\x1b[?62;22chello\r";
-        let answers = read_answers(bytes);
-        assert_eq!(answers.light, Some(true));
-        assert!(answers.releases);
-        assert_eq!(answers.typed, b"nhello\r");
-        assert!(has_device_attributes(bytes));
-        assert!(!has_device_attributes(b"\x1b[?0u\x1b[?62;2"));
-        let dark = read_answers(b"\x1b]11;rgb:1e1e/1e1e/2e2e\x07\x1b[?1;2c");
-        assert_eq!(dark.light, Some(false));
-        assert!(!dark.releases && dark.typed.is_empty());
-    }
-
     // B054
     #[test]
     fn no_colours_that_were_not_announced() {
@@ -575,17 +265,5 @@ mod tests {
             with(&[("NO_COLOR", "1"), ("COLORTERM", "truecolor")]),
             Depth::None
         );
-    }
-
-    #[test]
-    fn a_frame_without_a_change_costs_no_byte() {
-        let mut quiet = Quiet::new();
-        quiet.hide_cursor().unwrap();
-        quiet.set_cursor_position((3, 4)).unwrap();
-        assert!(!quiet.take().is_empty());
-        quiet.draw(std::iter::empty()).unwrap();
-        quiet.hide_cursor().unwrap();
-        quiet.set_cursor_position((3, 4)).unwrap();
-        assert!(quiet.take().is_empty());
     }
 }

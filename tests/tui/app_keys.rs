@@ -883,6 +883,28 @@ fn quitting_without_live_agents_does_not_ask() {
     assert_eq!(desk.exit, Some(ExitReason::Quit { stopped: 0 }));
 }
 
+// A core may be full of running agents before its first news are here.
+#[test]
+fn quitting_before_the_fleet_is_known_stops_nothing() {
+    let mut desk = Desk::starting(two(), 100, 30);
+    desk.press("q");
+    assert_eq!(desk.exit, Some(ExitReason::NotStarted));
+    pi_agents::tui::update::client::connected(&mut desk.app);
+    let event = crossterm::event::KeyEvent::new(
+        crossterm::event::KeyCode::Char('q'),
+        crossterm::event::KeyModifiers::NONE,
+    );
+    let effects = pi_agents::tui::update::input::event(
+        &mut desk.app,
+        crossterm::event::Event::Key(event),
+        desk.now,
+    );
+    assert_eq!(
+        effects,
+        [pi_agents::tui::app::Effect::Exit(ExitReason::Keep)]
+    );
+}
+
 #[test]
 fn ctrl_c_asks_from_a_text_field_too() {
     let mut desk = opened();

@@ -1,7 +1,10 @@
 //! Tests of `tui`.
 
+mod app_bytes;
 mod app_generated;
 mod app_keys;
+mod app_pictures;
+mod app_terminal;
 mod cards;
 mod desk;
 mod fake_client;

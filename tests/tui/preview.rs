@@ -1,7 +1,8 @@
 //! The screen over a scripted fleet, to look at it: `cargo run --example tui-preview`.
 //!
 //! `PREVIEW=empty` begins without agents, `PREVIEW=problem` with the first-run screen,
-//! `PREVIEW=idle` with agents that do nothing.
+//! `PREVIEW=idle` with agents that do nothing, `PREVIEW=running` with one that only runs,
+//! `PREVIEW=never` never connects, `PREVIEW=panic-thread` and `panic-loop` break.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 #[path = "fake_client.rs"]
@@ -29,14 +30,19 @@ async fn main() {
         _ => scripted_fleet::client(),
     });
     to_now(&client);
-    if mode == "idle" {
+    if mode == "idle" || mode == "running" {
         client.change(|fleet| {
             for agent in &mut fleet.agents {
                 agent.dialogs.clear();
                 agent.retry = None;
                 agent.status = Status::Idle;
+                agent.activity = None;
+            }
+            if let Some(first) = fleet.agents.first_mut().filter(|_| mode == "running") {
+                first.status = Status::Running;
             }
         });
+        client.state().logs.clear();
     }
     act_as_core(&client);
     if mode.is_empty() {
@@ -46,7 +52,17 @@ async fn main() {
     let problem = mode == "problem";
     let connect: Connector = Arc::new(move |attempt| {
         let core = Arc::clone(&core);
+        assert!(mode != "panic-loop", "in the loop");
+        let mode = mode.clone();
         Box::pin(async move {
+            match mode.as_str() {
+                "never" => std::future::pending().await,
+                "panic-thread" => {
+                    tokio::time::sleep(Duration::from_millis(300)).await;
+                    let _ = tokio::spawn(async { panic!("in a thread") }).await;
+                }
+                _ => {}
+            }
             if problem && attempt != Attempt::Demo {
                 return Err(no_pi());
             }
@@ -69,6 +85,7 @@ async fn main() {
 fn to_now(client: &FakeClient) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let by = i64::try_from(now.as_millis()).unwrap() - NOON;
+    tools_to_now(client, by);
     client.change(|fleet| {
         for agent in &mut fleet.agents {
             agent.since_ms += by;
@@ -81,6 +98,21 @@ fn to_now(client: &FakeClient) {
             }
         }
     });
+}
+
+fn tools_to_now(client: &FakeClient, by: i64) {
+    let ids: Vec<AgentId> = client.state().logs.keys().copied().collect();
+    for id in ids {
+        client.say(id, |log| {
+            for seq in log.first_seq()..log.next_seq() {
+                log.update(seq, |kind| {
+                    if let EntryKind::Tool(tool) = kind {
+                        tool.started_ms = tool.started_ms.map(|at| at + by);
+                    }
+                });
+            }
+        });
+    }
 }
 
 fn no_pi() -> StartProblem {

@@ -6,7 +6,7 @@ use crate::tui::app::{App, Place};
 use crate::tui::composer::Composer;
 use crate::tui::layout::{middle, take_bottom, take_top};
 use crate::tui::paint::{self, Row};
-use crate::tui::panes::{Canvas, DOT, field, hints, notice_rows, path};
+use crate::tui::panes::{Canvas, field, notice_rows, path};
 use crate::tui::text::{SafeStr, SafeText};
 use crate::tui::update::form::Field;
 
@@ -33,16 +33,19 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         _ => Vec::new(),
     };
     let notes = u16::try_from(notice.len()).unwrap_or(0);
-    let roomy = area.height >= task + fields + notes + 8;
+    let roomy = area.height >= task + fields + notes + 7;
     let gap = u16::from(roomy);
-    let height = 2 + 1 + task + gap + fields + gap + notes + 1;
+    let height = 2 + 1 + task + gap + fields + if notes > 0 { gap } else { 0 } + notes;
     let place = middle(area, 86, height);
     let title = Row::new().put("New agent", app.theme.text);
-    let mut inside = panel(app, canvas, place, &title);
+    let bottom = if app.form.waiting {
+        Row::new().put("starting…", app.theme.accent)
+    } else {
+        Row::new()
+    };
+    let mut inside = panel(app, canvas, place, &title, &bottom);
     inside.x += 1;
     inside.width = inside.width.saturating_sub(2);
-    let keys = take_bottom(&mut inside, 1);
-    key_line(app, canvas, keys);
     let below = take_bottom(&mut inside, notes);
     paint::rows(canvas.buf, below, &notice);
     let head = take_top(&mut inside, 1);
@@ -217,25 +220,6 @@ fn choice(app: &App, canvas: &mut Canvas<'_>, area: Rect, word: &'static str, at
         row.push(" ›", theme.accent);
     } else {
         row.push(word, theme.muted);
-    }
-    paint::row(canvas.buf, area, &row);
-}
-
-fn key_line(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
-    let theme = &app.theme;
-    let mut row = Row::new();
-    if app.form.waiting {
-        row.push("starting…", theme.accent);
-        paint::row(canvas.buf, area, &row);
-        return;
-    }
-    for (n, (key, hint)) in hints(app).into_iter().enumerate() {
-        if n > 0 {
-            row.push(DOT, theme.dim);
-        }
-        row.push(&key, theme.muted);
-        row.push(" ", theme.dim);
-        row.push(hint, theme.dim);
     }
     paint::row(canvas.buf, area, &row);
 }

@@ -4,10 +4,11 @@ use ratatui::layout::Rect;
 
 use crate::tui::action::{Action, Context, TABLE};
 use crate::tui::app::{App, Overlay};
-use crate::tui::layout::{middle, take_bottom, take_top};
+use crate::tui::layout::{middle, take_top};
 use crate::tui::paint::{self, Row};
 use crate::tui::panes::{Canvas, field};
 use crate::tui::text::SafeText;
+use crate::tui::widgets::scrollbar;
 use crate::tui::width;
 
 use super::panel;
@@ -16,9 +17,8 @@ use super::panel;
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let place = middle(area, 84, area.height.saturating_sub(2).max(8));
     let title = Row::new().put("Keys", app.theme.text);
-    let mut inside = panel(app, canvas, place, &title);
+    let mut inside = panel(app, canvas, place, &title, &Row::new());
     let top = take_top(&mut inside, 1);
-    let low = take_bottom(&mut inside, 1);
     let Some(Overlay::Help { query, scroll }) = &app.overlay else {
         return;
     };
@@ -45,12 +45,13 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let start = scroll.min(last);
     let shown = rows.get(start..).unwrap_or_default();
     paint::rows(canvas.buf, inside, shown);
-    let more = if rows.len() > height {
-        " esc close · ↑↓ scroll"
-    } else {
-        " esc close"
+    let bar = Rect {
+        x: inside.x,
+        width: inside.width,
+        ..inside
     };
-    paint::row(canvas.buf, low, &Row::new().put(more, theme.dim));
+    let (top_row, total) = (start as u64, rows.len() as u64);
+    scrollbar::paint(canvas.buf, bar, top_row, total, &app.theme);
     if let Some(Overlay::Help { scroll, .. }) = &mut app.overlay {
         *scroll = start;
     }

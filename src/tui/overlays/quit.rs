@@ -53,6 +53,6 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     ];
     let place = middle(area, 44, 7);
     let title = Row::new().put("Quit", theme.text);
-    let inside = panel(app, canvas, place, &title);
+    let inside = panel(app, canvas, place, &title, &Row::new());
     paint::rows(canvas.buf, inside, &rows);
 }

@@ -51,7 +51,12 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: AgentId) {
 }
 
 fn head(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, agent: &AgentView) {
-    let mut status = stream::status(app, canvas, agent.id, area.width >= 120);
+    let length = match area.width {
+        0..60 => stream::Length::Short,
+        60..120 => stream::Length::Middle,
+        _ => stream::Length::Long,
+    };
+    let mut status = stream::status(app, canvas, agent.id, length);
     if area.width >= 80 && app.all().len() > 1 {
         let at = app.all().iter().position(|other| other.id == agent.id);
         let text = SafeText::from_static("   ")

@@ -71,37 +71,28 @@ fn fit(app: &App, hints: Vec<(SafeText, &'static str)>, cols: usize) -> Row {
 #[must_use]
 pub fn hints(app: &App) -> Vec<(SafeText, &'static str)> {
     let stack = app.contexts();
-    let mut hints: Vec<(SafeText, &'static str)> = Vec::new();
-    let mut keys = Vec::new();
-    for context in &stack {
-        for action in TABLE {
-            if action.hint.is_empty()
-                || !action.contexts.contains(context)
-                || !(action.offered)(app)
-                || !(action.hinted)(app)
-            {
-                continue;
-            }
-            // In a text field a letter is text; the first key that is not is shown.
-            let text = stack.first().is_some_and(|inner| inner.is_text());
-            let own = stack.first() == Some(context);
-            let Some(key) = app
-                .keymap
-                .keys(action.id)
-                .into_iter()
-                .find(|key| !text || own || key.typed().is_none())
-            else {
-                continue;
-            };
-            // An inner context may have taken the key.
-            if keys.contains(&key) {
-                continue;
-            }
-            keys.push(key);
-            hints.push((SafeText::line(&key.glyphs()), action.hint));
-        }
-    }
-    hints
+    let text = stack.first().is_some_and(|inner| inner.is_text());
+    TABLE
+        .iter()
+        .filter(|action| !action.hint.is_empty())
+        .filter(|action| (action.offered)(app) && (action.hinted)(app))
+        .filter_map(|action| {
+            let depth = stack
+                .iter()
+                .position(|context| action.contexts.contains(context))?;
+            let inner = stack.get(..depth).unwrap_or_default();
+            // In a text field a letter is text; and an inner context may have taken the key.
+            let key = app.keymap.keys(action.id).into_iter().find(|key| {
+                (!text || depth == 0 || key.typed().is_none())
+                    && !inner.iter().any(|context| {
+                        app.keymap
+                            .lookup(&[*context], *key)
+                            .is_some_and(|other| (other.offered)(app))
+                    })
+            })?;
+            Some((SafeText::line(&key.glyphs()), action.hint))
+        })
+        .collect()
 }
 
 fn armed(app: &App) -> Option<Row> {

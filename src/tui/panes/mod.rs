@@ -25,7 +25,7 @@ use super::paint::{self, Row};
 use super::text::SafeText;
 use super::{overlays, width};
 
-pub use footer::{hints, notice_rows};
+pub use footer::notice_rows;
 pub use header::title;
 
 /// What the parts of the drawing share.

@@ -71,7 +71,9 @@ fn empty(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         (_, None) => &["…"],
         (_, Some(_)) => &[
             "No agents yet.",
-            "Type a task, Enter starts it · esc for keys",
+            "",
+            "Type a task, Enter starts it.",
+            "Esc leaves the line, ? shows the keys.",
         ],
     };
     let rows: Vec<Row> = lines

@@ -33,7 +33,7 @@ pub fn pane(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let bottom = position(app, id);
     let mut inside = paint::frame(canvas.buf, area, style, &title, &bottom);
     let line = take_top(&mut inside, 1);
-    let status = status(app, canvas, id, true);
+    let status = status(app, canvas, id, Length::Long);
     paint::row(canvas.buf, line, &status);
     take_top(&mut inside, 1);
     body(app, canvas, inside, id, active);
@@ -90,9 +90,11 @@ pub fn body(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: AgentId, act
     app.moving.spinner |= shown.moves && !app.is_lost();
     app.moving.elapsed |= shown.moves && !app.is_lost();
     if shown.empty {
+        let asks = app.agent(id).is_some_and(|agent| !agent.dialogs.is_empty());
         let text = match app.agent(id).map(|agent| &agent.status) {
             Some(Status::Queued) => "waiting for its turn to start",
             Some(Status::Starting) => "starting…",
+            Some(Status::Running) if asks => "waits for your answer",
             Some(Status::Running) => "working…",
             _ if app.is_lost() => "the conversation is in its session file",
             _ if app.streams.is_waiting(id) => "…",
@@ -123,8 +125,19 @@ fn empty(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     );
 }
 
-/// `⠋ running 42s · sonnet · high · 12.4k · ctx 18% · 3 tools`. `long` = with the numbers.
-pub fn status(app: &mut App, canvas: &Canvas<'_>, id: AgentId, long: bool) -> Row {
+/// How much is said of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Length {
+    /// Its state.
+    Short,
+    /// With model and thinking.
+    Middle,
+    /// With the numbers.
+    Long,
+}
+
+/// `⠋ running 42s · sonnet · high · 12.4k · ctx 18% · 3 tools`.
+pub fn status(app: &mut App, canvas: &Canvas<'_>, id: AgentId, length: Length) -> Row {
     let mut row = Row::new();
     let Some(agent) = app.agent(id).cloned() else {
         return row;
@@ -149,6 +162,9 @@ pub fn status(app: &mut App, canvas: &Canvas<'_>, id: AgentId, long: bool) -> Ro
     }
     moves(app, &agent);
     let mut more: Vec<(SafeText, Style)> = Vec::new();
+    if length == Length::Short {
+        return row;
+    }
     if let Some(model) = agent.model.as_ref().or(agent.spec.model.as_ref()) {
         more.push((model_name(model), theme.muted));
     }
@@ -159,7 +175,7 @@ pub fn status(app: &mut App, canvas: &Canvas<'_>, id: AgentId, long: bool) -> Ro
     if let Some(level) = level {
         more.push((SafeText::line(level), theme.thinking(level)));
     }
-    if long {
+    if length == Length::Long {
         let tokens = agent.usage.input + agent.usage.output;
         if tokens > 0 {
             more.push((numbers::tokens(tokens), theme.muted));

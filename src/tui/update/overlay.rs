@@ -33,7 +33,10 @@ pub fn quit(app: &mut App, _: Now) -> Effects {
     match app.link {
         Link::Problem(_) | Link::Starting => vec![Effect::Exit(ExitReason::NotStarted)],
         Link::Lost { .. } => vec![Effect::Exit(ExitReason::CoreLost)],
-        Link::Live if !app.settings.owner => vec![Effect::Exit(ExitReason::Keep)],
+        // Not ours, or not known yet what lives in it: nothing may be stopped.
+        Link::Live if !app.settings.owner || app.fleet.is_none() => {
+            vec![Effect::Exit(ExitReason::Keep)]
+        }
         Link::Live if app.counts().live() == 0 => {
             vec![Effect::Exit(ExitReason::Quit { stopped: 0 })]
         }
