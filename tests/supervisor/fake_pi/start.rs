@@ -137,10 +137,11 @@ fn a_handled_message_is_no_run_either() {
         core.send(&name, "fake:handled 10"),
         Reply::Sent { steered: false, .. }
     ));
-    let row = core.wait_agent(&name, "idle, nothing pending", |a| {
-        a.status == Status::Idle && a.pending.is_empty()
-    });
-    assert_eq!(row.runs_ended, 1);
+    // The next one is the second run.
+    core.send(&name, "a real one");
+    let row = super::wait_idle(&core, &name, 2);
+    assert!(row.pending.is_empty());
+    assert_eq!(core.run_ends(&name), 2);
 }
 
 /// Each is refused before anything is started, recorded or named (R-TOOL-07).

@@ -106,18 +106,18 @@ fn prompts_in_a_burst_are_not_lost() {
     for call in calls {
         core.fetch(call).unwrap();
     }
+    let mut seen = core.wait_entries(&name, "all four", |entries| {
+        let burst = entries.iter().filter_map(|e| match &e.kind {
+            EntryKind::User { text, .. } if text.starts_with("burst") => Some(text.clone()),
+            _ => None,
+        });
+        let seen: Vec<String> = burst.collect();
+        (seen.len() >= 4).then_some(seen)
+    });
     core.wait_agent(&name, "idle, nothing pending", |a| {
         a.status == Status::Idle && a.pending.is_empty()
     });
     assert!(pi.events("prompt lost").is_empty());
-    let mut seen: Vec<String> = core
-        .entries(&name)
-        .into_iter()
-        .filter_map(|e| match e.kind {
-            EntryKind::User { text, .. } if text.starts_with("burst") => Some(text),
-            _ => None,
-        })
-        .collect();
     seen.sort();
     assert_eq!(
         seen,
