@@ -66,6 +66,8 @@ struct Seen {
     fleet: Option<FleetSnapshot>,
     logs: HashMap<AgentId, TranscriptLog>,
     ended: bool,
+    /// Agents whose transcripts were asked for.
+    watched: Vec<AgentId>,
     /// Every status and activity a row ever showed, in order of arrival.
     history: Vec<AgentView>,
 }
@@ -189,7 +191,8 @@ impl Core {
         let Ok(Reply::Snapshot { fleet }) = self.ask(Request::Snapshot) else {
             panic!("no snapshot");
         };
-        let agents = fleet.agents.iter().map(|a| a.id).collect();
+        let agents: Vec<AgentId> = fleet.agents.iter().map(|a| a.id).collect();
+        self.seen().watched.clone_from(&agents);
         self.ask(Request::Watch { agents }).unwrap();
     }
 
@@ -305,9 +308,29 @@ impl Core {
         )
     }
 
+    /// The transcript with the ends of all runs that the row counts as ended: a row may be seen a
+    /// moment before the transcript that belongs to it.
+    #[track_caller]
+    fn settled_entries(&self, name: &str) -> Vec<Entry> {
+        self.wait_entries(name, "the ends of its runs", |entries| {
+            let seen = self.seen();
+            let mut rows = seen.history.iter().filter(|a| a.name == name);
+            // Runs of an earlier core are not in this one's transcript.
+            let before = rows.next()?.runs_ended;
+            let row = rows.next_back();
+            let wanted = row.map_or(0, |a| a.runs_ended - before);
+            let unseen = row.is_none_or(|a| !seen.watched.contains(&a.id));
+            let ends = entries
+                .iter()
+                .filter(|e| matches!(e.kind, EntryKind::RunEnd { .. }));
+            (unseen || ends.count() as u64 >= wanted).then(|| entries.to_vec())
+        })
+    }
+
     /// Texts of the model's answers in the transcript.
+    #[track_caller]
     pub fn texts(&self, name: &str) -> Vec<String> {
-        self.entries(name)
+        self.settled_entries(name)
             .into_iter()
             .filter_map(|e| match e.kind {
                 EntryKind::Text { text, .. } => Some(text),
@@ -317,8 +340,9 @@ impl Core {
     }
 
     /// Number of run ends in the transcript.
+    #[track_caller]
     pub fn run_ends(&self, name: &str) -> usize {
-        self.entries(name)
+        self.settled_entries(name)
             .iter()
             .filter(|e| matches!(e.kind, EntryKind::RunEnd { .. }))
             .count()
