@@ -198,8 +198,9 @@ pub static TABLE: &[Action] = &[
 
     // Message field
     row("send", &["enter"], &[Composer], "send", "Send the message", agent::send).when(agent::has_text),
-    row("newline", &["alt+enter", "shift+enter", "ctrl+j"], &[Composer], "newline", "New line in the message", agent::newline),
+    row("newline", &["alt+enter", "shift+enter", "ctrl+j"], &[Composer], "newline", "New line in the message", agent::newline).hint_when(agent::has_text),
     row("abort", &["esc"], &[Agent], "esc abort run", "Abort the run of the agent: press twice, the agent stays. Else back to the fleet", agent::escape).hint_when(agent::is_running),
+    row("back", &["left", "h"], &[Agent], "back", "Back to the fleet; from the message field when nothing is typed", agent::back),
 
     // Fleet
     row("new-agent", &["n"], &[Fleet], "new", "Type a task for a new agent", dispatch::focus).hint_when(App::has_core),
@@ -229,7 +230,6 @@ pub static TABLE: &[Action] = &[
 
     // Agent view
     row("switch-focus", &["tab"], &[Agent], "switch", "Between message, question and conversation", agent::next_focus),
-    row("back", &["left", "h"], &[Agent], "back", "Back to the fleet; from the message field when nothing is typed", agent::back),
 
     // Conversation
     row("fold-all", &["ctrl+o"], &[Fleet, Agent], "fold all", "Fold or unfold everything", stream::fold_all).when(stream::has_stream),

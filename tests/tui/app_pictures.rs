@@ -274,3 +274,29 @@ mod any_keys {
         }
     }
 }
+
+// design §9: a frame does not depend on how many agents there are.
+#[test]
+fn only_rows_in_sight_are_built() {
+    use super::fake_client::agent;
+    use std::time::Instant;
+    let time = |count: u128| {
+        let agents = (1..=count)
+            .map(|n| agent(n, &format!("a{n}"), "work"))
+            .collect();
+        let mut desk = Desk::new(FakeClient::new(agents), 200, 50);
+        desk.press("end");
+        let mut best = u128::MAX;
+        for _ in 0..7 {
+            let start = Instant::now();
+            desk.draw();
+            best = best.min(start.elapsed().as_micros());
+        }
+        best
+    };
+    let (few, many) = (time(50), time(1_000));
+    assert!(
+        many < few * 4,
+        "{few} µs with 50 agents, {many} µs with 1,000"
+    );
+}

@@ -44,14 +44,13 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let last = rows.len().saturating_sub(height);
     let start = scroll.min(last);
     let shown = rows.get(start..).unwrap_or_default();
-    paint::rows(canvas.buf, inside, shown);
-    let bar = Rect {
-        x: inside.x,
-        width: inside.width,
+    let text = Rect {
+        width: inside.width.saturating_sub(2),
         ..inside
     };
+    paint::rows(canvas.buf, text, shown);
     let (top_row, total) = (start as u64, rows.len() as u64);
-    scrollbar::paint(canvas.buf, bar, top_row, total, &app.theme);
+    scrollbar::paint(canvas.buf, inside, top_row, total, &app.theme);
     if let Some(Overlay::Help { scroll, .. }) = &mut app.overlay {
         *scroll = start;
     }

@@ -2,7 +2,6 @@
 
 use ratatui::layout::Rect;
 
-use crate::fleet::ids::AgentId;
 use crate::fleet::roster::AgentView;
 use crate::tui::app::{App, Focus, Link};
 use crate::tui::layout::{Class, Spot, class, take_bottom, take_top};
@@ -83,69 +82,79 @@ fn empty(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     paint::rows(canvas.buf, area, &rows);
 }
 
-struct Line {
-    row: Row,
-    agent: Option<AgentId>,
-}
-
+/// Draws the rows that are in sight; only those are built.
 fn list(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
-    let (ids, folded) = listed(app);
+    let (listed, folded) = listed(app);
     let name_cols = app
         .all()
         .iter()
-        .map(|agent| width::width(rows::name(agent).as_str()))
+        .map(|agent| width::width(&agent.name) + 1)
         .max()
         .unwrap_or(0)
         .min(MAX_NAME_COLS);
-    let mut lines: Vec<Line> = Vec::new();
-    let mut chosen = None;
-    for id in ids {
-        let Some(agent) = app.agent(id).cloned() else {
-            continue;
-        };
-        let selected = app.selected == Some(id);
-        let from = lines.len();
-        for row in agent_rows(app, canvas, &agent, selected, name_cols) {
-            lines.push(Line {
-                row,
-                agent: Some(id),
-            });
-        }
-        if selected {
-            chosen = Some((from, lines.len()));
-        }
-    }
-    if folded > 0 {
-        let key = SafeText::line(&app.keymap.glyphs("show-finished"));
-        let text = SafeText::from_static("   + ")
-            .with(&numbers::plain(folded as u64))
-            .with_static(" finished · ")
-            .with(&key)
-            .with_static(" to show");
-        lines.push(Line {
-            row: Row::new().put(&text, app.theme.dim),
-            agent: None,
-        });
-    }
     let height = usize::from(area.height);
-    let last = lines.len().saturating_sub(height);
+    let total: usize = listed.iter().map(|(_, lines)| lines).sum();
+    let last = (total + usize::from(folded > 0)).saturating_sub(height);
     if app.list_pinned
-        && let Some((from, to)) = chosen
+        && let Some((from, to)) = chosen(app, &listed)
     {
         app.list_top = app.list_top.max(to.saturating_sub(height)).min(from);
     }
     app.list_top = app.list_top.min(last);
-    let shown = lines.into_iter().skip(app.list_top).take(height);
-    for (line, y) in shown.zip(area.top()..area.bottom()) {
-        let place = Rect::new(area.x, y, area.width, 1);
-        paint::row(canvas.buf, place, &line.row);
-        if let Some(id) = line.agent {
-            app.shape.put(place, Spot::Agent(id));
-            if let Some(agent) = app.agent(id).cloned() {
-                stream::moves(app, &agent);
-            }
+    let top = app.list_top;
+    let mut line = 0;
+    for (at, lines) in listed {
+        let from = line;
+        line += lines;
+        if line <= top {
+            continue;
         }
+        if from >= top + height {
+            return;
+        }
+        let Some(agent) = app.all().get(at).cloned() else {
+            continue;
+        };
+        let selected = app.selected == Some(agent.id);
+        let rows = agent_rows(app, canvas, &agent, selected, name_cols);
+        for (n, row) in rows.iter().take(lines).enumerate() {
+            let Some(place) = place(area, from + n, top) else {
+                continue;
+            };
+            paint::row(canvas.buf, place, row);
+            app.shape.put(place, Spot::Agent(agent.id));
+        }
+        stream::moves(app, &agent);
     }
+    if folded > 0
+        && let Some(place) = place(area, line, top)
+    {
+        let text = SafeText::from_static("   + ")
+            .with(&numbers::plain(folded as u64))
+            .with_static(" finished · ")
+            .with(&SafeText::line(&app.keymap.glyphs("show-finished")))
+            .with_static(" to show");
+        paint::row(canvas.buf, place, &Row::new().put(text, app.theme.dim));
+    }
+}
+
+/// First line of the selected row and the one behind it.
+fn chosen(app: &App, listed: &[(usize, usize)]) -> Option<(usize, usize)> {
+    let mut line = 0;
+    for (at, lines) in listed {
+        let id = app.all().get(*at).map(|agent| agent.id);
+        if id.is_some() && id == app.selected {
+            return Some((line, line + lines));
+        }
+        line += lines;
+    }
+    None
+}
+
+/// Where a line of the list is on the screen, if it is.
+fn place(area: Rect, line: usize, top: usize) -> Option<Rect> {
+    let y = u16::try_from(line.checked_sub(top)?).ok()?;
+    (y < area.height).then(|| Rect::new(area.x, area.y + y, area.width, 1))
 }
 
 fn agent_rows(

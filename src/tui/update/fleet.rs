@@ -106,32 +106,41 @@ pub fn row_height(app: &App, agent: &AgentView) -> usize {
     if says && !slim { 2 } else { 1 }
 }
 
-/// The agents in the list and how many are folded away: when the rows exceed the space, the
-/// oldest finished ones that are neither failed, unread nor selected go first (R-TUI-02).
+/// The agents in the list, by position, with the lines of each; and how many are folded away:
+/// when the rows exceed the space, the oldest finished ones that are neither failed, unread nor
+/// selected go first (R-TUI-02).
 #[must_use]
-pub fn listed(app: &App) -> (Vec<AgentId>, usize) {
+pub fn listed(app: &App) -> (Vec<(usize, usize)>, usize) {
     let space = usize::from(app.shape.list_rows);
-    let all: Vec<AgentId> = app.all().iter().map(|agent| agent.id).collect();
-    let mut lines: usize = app.all().iter().map(|agent| row_height(app, agent)).sum();
+    let mut all: Vec<(usize, usize)> = app
+        .all()
+        .iter()
+        .enumerate()
+        .map(|(at, agent)| (at, row_height(app, agent)))
+        .collect();
+    let mut lines: usize = all.iter().map(|(_, height)| height).sum();
     if app.show_finished || lines <= space || space == 0 {
         return (all, 0);
     }
-    let mut gone = Vec::new();
-    for agent in app.all() {
+    let before = all.len();
+    all.retain(|(at, height)| {
+        // One line is for the number of those that went.
         if lines < space {
-            break;
+            return true;
         }
-        let stays = agent.status.is_live()
-            || matches!(agent.status, Status::Failed { .. })
-            || app.is_unread(agent)
-            || app.selected == Some(agent.id);
+        let stays = app.all().get(*at).is_none_or(|agent| {
+            agent.status.is_live()
+                || matches!(agent.status, Status::Failed { .. })
+                || app.selected == Some(agent.id)
+                || app.is_unread(agent)
+        });
         if !stays {
-            lines -= row_height(app, agent);
-            gone.push(agent.id);
+            lines -= height;
         }
-    }
-    let kept = all.into_iter().filter(|id| !gone.contains(id)).collect();
-    (kept, gone.len())
+        stays
+    });
+    let folded = before - all.len();
+    (all, folded)
 }
 
 /// `a` would change something.
@@ -213,15 +222,17 @@ pub fn step(app: &mut App, now: Now, by: isize) -> Effects {
         let id = items.get(app.inbox_at).map(|item| item.agent);
         return select(app, now, id.or(app.selected));
     }
-    let (ids, _) = listed(app);
-    let at = app
-        .selected
-        .and_then(|id| ids.iter().position(|other| *other == id));
-    let next = match at {
-        Some(at) => ids.get(shift(at, by, ids.len())),
-        None => ids.first(),
+    let (rows, _) = listed(app);
+    let id = |row: usize| {
+        let (at, _) = rows.get(row)?;
+        app.all().get(*at).map(|agent| agent.id)
     };
-    select(app, now, next.copied().or(app.selected))
+    let here = (0..rows.len()).find(|row| id(*row) == app.selected);
+    let next = match here {
+        Some(row) => id(shift(row, by, rows.len())),
+        None => id(0),
+    };
+    select(app, now, next.or(app.selected))
 }
 
 fn shift(at: usize, by: isize, len: usize) -> usize {
@@ -241,7 +252,7 @@ pub fn edge(app: &mut App, now: Now, last: bool) -> Effects {
 
 /// The wheel over the list.
 pub fn scroll(app: &mut App, by: isize) -> Effects {
-    let lines = listed(app).0.len();
+    let lines = listed(app).0.iter().map(|(_, height)| height).sum();
     app.list_top = shift(app.list_top, by, lines);
     app.list_pinned = false;
     app.redraw(Urgency::Now);
