@@ -5,6 +5,7 @@ mod architecture;
 mod cli;
 mod control;
 mod demo;
+mod e2e;
 mod fleet;
 mod pi;
 mod proc;

@@ -23,6 +23,9 @@ use crate::tui::{self, Attempt, ExitReason, RunOptions, StartCheck, StartProblem
 /// Longest wait for a new core to say that it is there.
 const CORE_START: Duration = Duration::from_secs(20);
 
+/// Exit code after the terminal went away: 128 + SIGHUP.
+const HUNG_UP: u8 = 129;
+
 /// Options of the dashboard.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Args {
@@ -89,9 +92,9 @@ fn end(reason: Result<ExitReason, TuiError>) -> Result<ExitCode, CliError> {
             say("agents keep running; `pi-agents` in this folder shows them again");
             Ok(ExitCode::SUCCESS)
         }
-        Ok(ExitReason::Quit { .. } | ExitReason::NotStarted | ExitReason::Detached) => {
-            Ok(ExitCode::SUCCESS)
-        }
+        Ok(ExitReason::Quit { .. } | ExitReason::NotStarted) => Ok(ExitCode::SUCCESS),
+        // As if the hang-up had ended it (case B066).
+        Ok(ExitReason::Detached) => Ok(ExitCode::from(HUNG_UP)),
         Ok(ExitReason::CoreLost) => Err(CliError::new(Kind::Failed, "the core was lost")),
         Ok(ExitReason::Signal(signal)) => Ok(ExitCode::from(
             u8::try_from(128 + signal).unwrap_or(u8::MAX),

@@ -1,0 +1,117 @@
+//! Leaving: quit, keep, lost screens, lost cores.
+
+use rustix::process::Signal;
+
+use crate::support::core::verb;
+use crate::support::fake::FakePi;
+use crate::support::processes;
+use crate::support::pty::Setup;
+use crate::support::wait;
+
+use super::world::{dashboard, fake_process, open, start_agent, wait_nothing_runs};
+
+#[test]
+fn stop_all_leaves_nothing_and_the_terminal_as_it_was() {
+    // R-LIFE-08, R-TUI-12
+    let world = FakePi::new();
+    let mut t = Setup::new()
+        .size(100, 30)
+        .in_shell()
+        .start(&dashboard(&world));
+    t.wait_text("type a task for a new agent");
+    start_agent(&mut t, "fake:hang", "max");
+    t.wait_text("1 running");
+    t.keys("q");
+    t.wait_text("1 running.");
+    t.keys("s");
+    let report = t.shell_report();
+    assert_eq!(report.code.trim(), "0");
+    assert_eq!(report.before, report.after);
+    wait_nothing_runs(&world.sandbox);
+}
+
+#[test]
+fn keep_gives_the_prompt_back_and_the_next_dashboard_shows_the_same_fleet() {
+    // R-LIFE-19, R-TUI-01
+    let world = FakePi::new();
+    let mut t = open(&world);
+    start_agent(&mut t, "fake:hang", "max");
+    t.wait_text("1 running");
+    let pi = fake_process(&world);
+    t.keys("q");
+    t.wait_text("keep running in the background");
+    t.keys("k");
+    assert!(t.exit_status().success());
+    assert!(pi.alive());
+    let mut again = Setup::new().size(100, 30).start(&dashboard(&world));
+    again.wait_until("the same agent, running", |s| {
+        s.contains("@max") && s.contains("1 running")
+    });
+    assert!(pi.alive());
+    again.keys("q");
+    again.wait_text("stop all");
+    again.keys("s");
+    assert!(again.exit_status().success());
+    wait_nothing_runs(&world.sandbox);
+}
+
+#[test]
+fn stay_is_the_default_of_the_quit_question() {
+    let world = FakePi::new();
+    let mut t = open(&world);
+    start_agent(&mut t, "fake:hang", "max");
+    t.wait_text("1 running");
+    t.keys("<ctrl-c>");
+    t.wait_text("keep running in the background");
+    t.keys("<esc>");
+    t.wait_until("the question is gone", |s| {
+        !s.contains("keep running in the background")
+    });
+    assert!(t.exited().is_none());
+}
+
+#[test]
+fn a_screen_that_is_killed_or_hung_up_stops_nothing() {
+    // R-LIFE-19, kill matrix, B019
+    for how in ["kill", "hang up"] {
+        let world = FakePi::new();
+        let mut t = open(&world);
+        start_agent(&mut t, "fake:hang", "max");
+        t.wait_text("1 running");
+        let pi = fake_process(&world);
+        if how == "kill" {
+            processes::signal(t.pid(), Signal::KILL);
+        } else {
+            t.hang_up();
+        }
+        wait::wait_until("the screen is gone", || t.exited().is_some());
+        assert!(pi.alive(), "{how}");
+        let mut again = Setup::new().size(100, 30).start(&dashboard(&world));
+        again.wait_until("the same agent", |s| {
+            s.contains("@max") && s.contains("1 running")
+        });
+        assert!(verb(&world, &["shutdown"]).status.success());
+        wait::wait_until("the agent is gone", || !pi.alive());
+    }
+}
+
+#[test]
+fn a_core_that_dies_is_shown_and_can_be_started_again() {
+    // design §2: a lost person's core; nothing is revived unasked
+    let world = FakePi::new();
+    let mut t = open(&world);
+    start_agent(&mut t, "fake:hang", "max");
+    t.wait_text("1 running");
+    let pi = fake_process(&world);
+    let core = processes::all()
+        .into_iter()
+        .find(|p| p.args.iter().any(|a| a == "--core") && world.sandbox.processes().contains(p))
+        .expect("the core runs");
+    processes::signal(core.pid, Signal::KILL);
+    t.wait_text("sessions kept");
+    wait::wait_until("nothing of the agent is left", || !pi.alive());
+    t.keys("r");
+    t.wait_until("the agent as it ended", |s| {
+        s.contains("✗ @max") && s.contains("supervisor lost")
+    });
+}
