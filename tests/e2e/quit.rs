@@ -101,7 +101,7 @@ fn a_core_that_dies_is_shown_and_can_be_started_again() {
     let world = FakePi::new();
     let mut t = open(&world);
     start_agent(&mut t, "fake:hang", "max");
-    t.wait_text("1 running");
+    t.wait_text("» fake:hang");
     let pi = fake_process(&world);
     let core = processes::all()
         .into_iter()
