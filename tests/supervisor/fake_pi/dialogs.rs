@@ -51,7 +51,7 @@ fn every_sort_of_dialog_is_shown_answered_once_and_gone() {
             message: "rm -r build/".into()
         }
     );
-    assert_eq!(core.agent(&name).status, Status::Running);
+    core.wait_agent(&name, "running", |a| a.status == Status::Running);
     bad("u2", value("yes"));
     answer(&core, &name, "u2", DialogAnswer::Confirmed(true)).unwrap();
     // A second answer has no dialog any more.
