@@ -122,6 +122,9 @@ pub struct App {
     pub theme: Theme,
     /// Size of the screen.
     pub size: (u16, u16),
+    /// The terminal may have lost what was drawn (a resize, even to the old size): the next frame
+    /// is written whole.
+    pub repaint: bool,
     /// Connection.
     pub link: Link,
     /// The fleet as the core said it last.
@@ -186,6 +189,7 @@ impl App {
             keymap,
             theme,
             size: (80, 24),
+            repaint: false,
             link: Link::Starting,
             fleet: None,
             streams: Streams::default(),

@@ -349,6 +349,9 @@ impl Runner {
 
     fn draw(&mut self) -> Result<(), LoopEnd> {
         let now = self.clock.now();
+        if std::mem::take(&mut self.app.repaint) {
+            self.screen.forget()?;
+        }
         self.app.size = self.screen.size();
         let app = &mut self.app;
         self.screen.draw(|frame| panes::draw(app, frame, now))?;

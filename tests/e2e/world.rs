@@ -39,13 +39,6 @@ pub fn start_agent(terminal: &mut Terminal, task: &str, name: &str) {
     terminal.wait_text(&format!("@{name}"));
 }
 
-/// Everything of a sandbox that is not one of these.
-pub fn others(sandbox: &Sandbox, known: &[u32]) -> Vec<Process> {
-    let mut all = sandbox.processes();
-    all.retain(|p| !known.contains(&p.pid));
-    all
-}
-
 /// Waits until nothing of the sandbox runs.
 #[track_caller]
 pub fn wait_nothing_runs(sandbox: &Sandbox) {

@@ -3,8 +3,8 @@
 use ratatui::layout::Rect;
 
 use crate::fleet::ids::AgentId;
-use crate::fleet::roster::{AgentView, DialogKind, MessageState};
-use crate::tui::app::{App, Call};
+use crate::fleet::roster::{AgentView, DialogKind};
+use crate::tui::app::App;
 use crate::tui::layout::{Spot, take_bottom, take_top};
 use crate::tui::numbers;
 use crate::tui::paint::{self, Row};
@@ -17,8 +17,6 @@ use super::{Canvas, DOT, faded, field, footer, path, stream};
 
 /// Most lines the message field grows to.
 const MAX_LINES: u16 = 8;
-/// Most waiting messages shown.
-const MAX_PENDING: usize = 3;
 
 /// Draws it.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: AgentId) {
@@ -38,7 +36,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: AgentId) {
     foot_line(app, canvas, foot, &agent);
     footer::notice(app, canvas, &mut area);
     composer(app, canvas, &mut area, &agent, rules);
-    pending(app, canvas, &mut area, &agent);
+    stream::pending(app, canvas, &mut area, &agent);
     dialog(app, canvas, &mut area, &agent);
     let active = app.overlay.is_none()
         && app
@@ -196,57 +194,6 @@ fn composer(
         let line = take_bottom(area, 1);
         paint::rule(canvas.buf, line, app.theme.border_muted);
     }
-}
-
-/// `⧗ queued "also check the lint job"`: what the model has not seen yet.
-fn pending(app: &App, canvas: &mut Canvas<'_>, area: &mut Rect, agent: &AgentView) {
-    let theme = &app.theme;
-    let mut lines: Vec<(&'static str, SafeText)> = agent
-        .pending
-        .iter()
-        .map(|message| {
-            let word = match message.state {
-                MessageState::Queued => " ⧗ waiting to be sent  ",
-                MessageState::Sent => " ⧗ sending  ",
-                MessageState::Accepted => " ⧗ queued  ",
-            };
-            (word, SafeText::line(&message.text))
-        })
-        .collect();
-    for call in app.waiting() {
-        if let Call::Send {
-            agent: to, text, ..
-        } = call
-            && *to == agent.id
-            && !agent.pending.iter().any(|message| message.text == *text)
-        {
-            lines.push((" ⧗ sending  ", SafeText::line(text)));
-        }
-    }
-    if lines.is_empty() || area.height < 4 {
-        return;
-    }
-    let hidden = lines.len().saturating_sub(MAX_PENDING);
-    let mut rows: Vec<Row> = lines
-        .into_iter()
-        .take(MAX_PENDING)
-        .map(|(word, text)| {
-            Row::new()
-                .put(word, theme.dim)
-                .put("\"", theme.muted)
-                .put(&text, theme.muted)
-                .shrink_last()
-                .put("\"", theme.muted)
-        })
-        .collect();
-    if hidden > 0 {
-        let text = SafeText::from_static("   + ")
-            .with(&numbers::plain(hidden as u64))
-            .with_static(" more");
-        rows.push(Row::new().put(&text, theme.dim));
-    }
-    let place = take_bottom(area, u16::try_from(rows.len()).unwrap_or(1));
-    paint::rows(canvas.buf, place, &rows);
 }
 
 /// The open question with what answers it.

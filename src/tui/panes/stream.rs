@@ -6,9 +6,9 @@ use ratatui::style::Style;
 
 use crate::fleet::agent::Status;
 use crate::fleet::ids::AgentId;
-use crate::fleet::roster::AgentView;
-use crate::tui::app::{App, Focus, Link};
-use crate::tui::layout::{Spot, take_top};
+use crate::fleet::roster::{AgentView, MessageState};
+use crate::tui::app::{App, Call, Focus, Link};
+use crate::tui::layout::{Spot, take_bottom, take_top};
 use crate::tui::numbers;
 use crate::tui::paint::{self, Row};
 use crate::tui::rows;
@@ -16,6 +16,9 @@ use crate::tui::text::SafeText;
 use crate::tui::update::stream::Show;
 
 use super::{Canvas, DOT, border, faded, focused};
+
+/// Most waiting messages shown.
+const MAX_PENDING: usize = 3;
 
 /// Draws the pane beside the list.
 pub fn pane(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
@@ -36,6 +39,9 @@ pub fn pane(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let status = status(app, canvas, id, Length::Long);
     paint::row(canvas.buf, line, &status);
     take_top(&mut inside, 1);
+    if let Some(agent) = app.agent(id).cloned() {
+        pending(app, canvas, &mut inside, &agent);
+    }
     body(app, canvas, inside, id, active);
 }
 
@@ -105,6 +111,57 @@ pub fn body(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: AgentId, act
             .put(text, app.theme.dim);
         paint::row(canvas.buf, area, &row);
     }
+}
+
+/// `⧗ queued "also check the lint job"`: what the model has not seen yet.
+pub fn pending(app: &App, canvas: &mut Canvas<'_>, area: &mut Rect, agent: &AgentView) {
+    let theme = &app.theme;
+    let mut lines: Vec<(&'static str, SafeText)> = agent
+        .pending
+        .iter()
+        .map(|message| {
+            let word = match message.state {
+                MessageState::Queued => " ⧗ waiting to be sent  ",
+                MessageState::Sent => " ⧗ sending  ",
+                MessageState::Accepted => " ⧗ queued  ",
+            };
+            (word, SafeText::line(&message.text))
+        })
+        .collect();
+    for call in app.waiting() {
+        if let Call::Send {
+            agent: to, text, ..
+        } = call
+            && *to == agent.id
+            && !agent.pending.iter().any(|message| message.text == *text)
+        {
+            lines.push((" ⧗ sending  ", SafeText::line(text)));
+        }
+    }
+    if lines.is_empty() || area.height < 4 {
+        return;
+    }
+    let hidden = lines.len().saturating_sub(MAX_PENDING);
+    let mut rows: Vec<Row> = lines
+        .into_iter()
+        .take(MAX_PENDING)
+        .map(|(word, text)| {
+            Row::new()
+                .put(word, theme.dim)
+                .put("\"", theme.muted)
+                .put(&text, theme.muted)
+                .shrink_last()
+                .put("\"", theme.muted)
+        })
+        .collect();
+    if hidden > 0 {
+        let text = SafeText::from_static("   + ")
+            .with(&numbers::plain(hidden as u64))
+            .with_static(" more");
+        rows.push(Row::new().put(&text, theme.dim));
+    }
+    let place = take_bottom(area, u16::try_from(rows.len()).unwrap_or(1));
+    paint::rows(canvas.buf, place, &rows);
 }
 
 fn empty(app: &App, canvas: &mut Canvas<'_>, area: Rect) {

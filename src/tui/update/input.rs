@@ -20,6 +20,7 @@ pub fn event(app: &mut App, event: Event, now: Now) -> Effects {
         Event::Mouse(event) => mouse(app, event, now),
         Event::Resize(width, height) => {
             app.size = (width, height);
+            app.repaint = true;
             app.redraw(Urgency::Now);
             Effects::new()
         }
