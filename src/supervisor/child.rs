@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ const READ_PAUSE: Duration = Duration::from_millis(12);
 const STDERR_LINES: usize = 40;
 /// Longest kept stderr line, in bytes.
 const STDERR_LINE: usize = 2000;
+/// A child whose output ended has this long to end as well.
+const MUTE: Duration = Duration::from_secs(2);
 /// After its death, how long what is still in the pipes is read: a grandchild may hold them open.
 const DRAIN: Duration = Duration::from_millis(300);
 
@@ -106,6 +109,10 @@ pub struct ChildSetup {
     pub events: mpsc::Sender<Event>,
     /// Tools it was asked for by name.
     pub tools: Vec<String>,
+    /// Pid of the guard, if there is one.
+    pub guard: Option<u32>,
+    /// Children that are not swept yet.
+    pub alive: Arc<AtomicUsize>,
     /// Held until nothing of the process is left.
     pub lock: Option<crate::sys::lock::FileLock>,
 }
@@ -128,6 +135,7 @@ pub fn start(mut command: Command, setup: ChildSetup) -> io::Result<ChildHandle>
     let stderr = child.stderr.take().ok_or_else(gone)?;
     spawn::set_pipe_size(&stdout, PIPE_SIZE);
 
+    setup.alive.fetch_add(1, Ordering::AcqRel);
     let close = CancellationToken::new();
     let (writer, lines) = mpsc::channel(WRITER_QUEUE);
     let tracks = Arc::new(Tracks::default());
@@ -195,20 +203,39 @@ async fn run(
     let core = setup.core;
     let events = setup.events.clone();
     let lock = setup.lock.take();
+    let (guard, alive) = (setup.guard, Arc::clone(&setup.alive));
     let tail = Arc::new(Mutex::new(VecDeque::new()));
     let mut err_task = tokio::spawn(drain_stderr(stderr, Arc::clone(&tail)));
     let mut out_task = tokio::spawn(read_stdout(stdout, setup, Arc::clone(&tracks), pid));
 
     // Death is the wait status, never the end of a pipe (case B023).
-    let status = child.wait().await;
-    finish(&mut out_task).await;
+    let mut drained = false;
+    let status = tokio::select! {
+        status = child.wait() => status,
+        _ = &mut out_task => {
+            drained = true;
+            match tokio::time::timeout(MUTE, child.wait()).await {
+                Ok(status) => status,
+                Err(_) => {
+                    let _ = events.send(Event::Input(Input::OutputEnded { instance })).await;
+                    child.wait().await
+                }
+            }
+        }
+    };
+    if !drained {
+        finish(&mut out_task).await;
+    }
     finish(&mut err_task).await;
     let exit = exit_of(status, &tail);
     let _ = events
         .send(Event::Input(Input::Exited { instance, exit }))
         .await;
 
-    let swept = tokio::task::spawn_blocking(move || tracks.sweep(core, instance)).await;
+    // Counted until the sweep is over: two that end together both leave the orphans alone.
+    let guard = guard.filter(|_| alive.load(Ordering::Acquire) == 1);
+    let swept = tokio::task::spawn_blocking(move || tracks.sweep(core, instance, guard)).await;
+    alive.fetch_sub(1, Ordering::AcqRel);
     out_task.abort();
     err_task.abort();
     let (killed, left) = swept.map_or((0, 0), |r| (r.killed.len(), r.left.len()));

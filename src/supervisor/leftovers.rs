@@ -30,7 +30,10 @@ impl Tracks {
     }
 
     /// Kills everything that is proven to be the child's, in rounds.
-    pub fn sweep(&self, core: CoreId, instance: InstanceId) -> KillReport {
+    ///
+    /// `guard` is given when this was the only child: then whatever the guard adopted is its too,
+    /// also what forked twice and cleared its environment.
+    pub fn sweep(&self, core: CoreId, instance: InstanceId, guard: Option<u32>) -> KillReport {
         let marker = format!("{core}:{instance}");
         let mut tree = self.tree.lock().unwrap_or_else(PoisonError::into_inner);
         kill(|| {
@@ -39,9 +42,21 @@ impl Tracks {
                 .map(TreeSnapshot::survivors)
                 .unwrap_or_default();
             found.extend(marked(|value| value == marker.as_bytes()));
+            found.extend(guard.map(orphans_of).unwrap_or_default());
             found
         })
     }
+}
+
+/// What lost its parent below our guard. Nothing, unless that guard is our own parent still.
+fn orphans_of(guard: u32) -> Vec<Proc> {
+    let me = std::process::id();
+    if process::read(me).is_none_or(|own| own.ppid != guard) {
+        return Vec::new();
+    }
+    let mut found = process::list();
+    found.retain(|p| p.ppid == guard && p.pid != me);
+    found
 }
 
 /// Kills whatever carries the marker of this core, whichever instance: the last act of a core.

@@ -49,6 +49,8 @@ pub struct SupervisorConfig {
     pub model: Option<String>,
     /// It plays the demo.
     pub demo: bool,
+    /// Pid of the guard this core runs under, if any.
+    pub guard: Option<u32>,
     /// Folder of the agents' saved sessions.
     pub sessions: PathBuf,
     /// Folder of the agents' records.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
@@ -45,6 +46,8 @@ pub struct Starter {
     events: mpsc::Sender<Event>,
     found: Arc<Mutex<Found>>,
     launching: HashMap<InstanceId, AgentId>,
+    /// Children that are not swept yet.
+    alive: Arc<AtomicUsize>,
 }
 
 /// Why a start was refused.
@@ -71,6 +74,7 @@ impl Starter {
             events,
             found: Arc::default(),
             launching: HashMap::new(),
+            alive: Arc::default(),
         }
     }
 
@@ -149,6 +153,7 @@ impl Starter {
             self.events.clone(),
             Arc::clone(&self.found),
         );
+        let alive = Arc::clone(&self.alive);
         let runtime = tokio::runtime::Handle::current();
         tokio::spawn(async move {
             let events_in = events.clone();
@@ -160,7 +165,7 @@ impl Starter {
                     live.lock().notice(Level::Warning, text, at_ms);
                 }
                 start(
-                    &config, &found, &plan, &name, instance, live, shared, events_in, lock,
+                    &config, &found, &plan, &name, instance, live, shared, events_in, lock, alive,
                 )
             })
             .await
@@ -189,6 +194,7 @@ fn start(
     shared: Arc<Shared>,
     events: mpsc::Sender<Event>,
     lock: FileLock,
+    alive: Arc<AtomicUsize>,
 ) -> Result<ChildHandle, Refusal> {
     let pi = find(config, found, &plan.env.0)?;
     if !plan.spec.cwd.is_dir() {
@@ -218,6 +224,8 @@ fn start(
                 ToolChoice::Only(names) => names.clone(),
                 ToolChoice::All => Vec::new(),
             },
+            guard: config.guard,
+            alive,
             lock: Some(lock),
         },
     )

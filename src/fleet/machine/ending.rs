@@ -59,7 +59,7 @@ impl Machine {
         let ending = agent.ending.take();
         let stopped = ending.as_ref().and_then(|e| match e.why {
             EndWhy::Stop(by) => Some(by),
-            EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf => None,
+            EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf(_) => None,
         });
         agent.set_status(
             now,
@@ -95,6 +95,15 @@ impl Machine {
 
     /// A command could not be written: the child does not read any more.
     pub(super) fn write_failed(&mut self, now: Now, instance: InstanceId) {
+        self.deaf(now, instance, "the process takes no more input");
+    }
+
+    /// Its output ended and it lives on: nothing it does can be seen any more.
+    pub(super) fn output_ended(&mut self, now: Now, instance: InstanceId) {
+        self.deaf(now, instance, "the process closed its output and went on");
+    }
+
+    fn deaf(&mut self, now: Now, instance: InstanceId, words: &'static str) {
         let Some(id) = self.of_instance(instance) else {
             return;
         };
@@ -104,7 +113,7 @@ impl Machine {
         }
         // Whoever waits is answered when it is dead: a child that failed at its start is often seen
         // here first, and its exit code and its stderr say more than "it does not read" (B033).
-        self.begin_ending(now, id, EndWhy::Deaf, None);
+        self.begin_ending(now, id, EndWhy::Deaf(words), None);
     }
 
     /// The process is dead, proven by its wait status.
@@ -127,18 +136,16 @@ impl Machine {
         i.pid = None;
         i.exit = Some(exit.clone());
         let run = i.run.take();
-        let deaf = why == Some(EndWhy::Deaf);
-        let words = if deaf && (signalled || exit.code == Some(0)) {
-            "the process takes no more input".to_owned()
-        } else {
-            exit.words()
+        let words = match why {
+            Some(EndWhy::Deaf(words)) if signalled || exit.code == Some(0) => words.to_owned(),
+            _ => exit.words(),
         };
 
         // The run that was going on ends here, once.
         if let Some(run) = run {
             let outcome = match &why {
                 Some(EndWhy::Stop(by)) => Outcome::Stopped { by: *by },
-                Some(EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf) | None => {
+                Some(EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf(_)) | None => {
                     Outcome::Failed {
                         reason: words.clone(),
                     }
@@ -156,7 +163,7 @@ impl Machine {
                 },
             ),
             Some(EndWhy::InOrder) => {}
-            Some(EndWhy::Deaf) | None => {
+            Some(EndWhy::Deaf(_)) | None => {
                 // It ended by itself. Nothing is sent again: whether a message that is on its way
                 // was consumed is not known (R-LIFE-11).
                 let code = if was == Status::Starting {
@@ -166,7 +173,7 @@ impl Machine {
                 };
                 self.give_back(id, code, &words);
                 match was {
-                    Status::Idle if !deaf => {
+                    Status::Idle if !matches!(why, Some(EndWhy::Deaf(_))) => {
                         if exit.code != Some(0) {
                             self.notice(
                                 id,

@@ -354,7 +354,7 @@ impl Machine {
         let outcome = match (&agent.ending, end.outcome()) {
             (Some(ending), _) if matches!(ending.why, EndWhy::Stop(_)) => match ending.why {
                 EndWhy::Stop(by) => Outcome::Stopped { by },
-                EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf => Outcome::Stopped {
+                EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf(_) => Outcome::Stopped {
                     by: StopCause::Child,
                 },
             },

@@ -189,6 +189,11 @@ pub enum Input {
         /// To which process.
         instance: InstanceId,
     },
+    /// The child's output ended although the process lives.
+    OutputEnded {
+        /// Of which process.
+        instance: InstanceId,
+    },
     /// The process has ended and was reaped; its output was read to the end.
     Exited {
         /// Which.

@@ -95,6 +95,7 @@ impl Machine {
             } => self.launch_failed(now, instance, &reason, hint),
             Input::Fact { instance, fact } => self.fact(now, instance, fact),
             Input::WriteFailed { instance } => self.write_failed(now, instance),
+            Input::OutputEnded { instance } => self.output_ended(now, instance),
             Input::Exited { instance, exit } => self.exited(now, instance, exit),
             Input::Swept {
                 instance,

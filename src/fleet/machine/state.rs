@@ -160,7 +160,7 @@ pub(super) enum EndWhy {
     /// The start failed, or the process is of no use any more, for this reason.
     Failed(String),
     /// It takes no more input. Most often it has just died, and its exit status says why.
-    Deaf,
+    Deaf(&'static str),
 }
 
 /// One agent.

@@ -104,6 +104,9 @@ pub fn body(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: AgentId, act
             Some(Status::Running) => "working…",
             _ if app.is_lost() => "the conversation is in its session file",
             _ if app.streams.is_waiting(id) => "…",
+            _ if app.agent(id).is_some_and(|agent| agent.runs_ended > 0) => {
+                "the conversation so far is in its session file"
+            }
             _ => "(nothing said yet)",
         };
         let row = Row::new()

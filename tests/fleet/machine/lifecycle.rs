@@ -456,3 +456,20 @@ fn an_abort_inside_a_tool_that_pi_calls_an_error_is_stopped() {
     };
     assert!(matches!(end.outcome(), Outcome::Stopped { .. }));
 }
+
+#[test]
+fn a_child_that_closed_its_output_and_lives_on_is_ended_with_that_reason() {
+    // R-LIFE-09: never `running` for ever
+    let mut w = World::new();
+    let a = w.running();
+    w.input(Input::OutputEnded {
+        instance: a.instance,
+    });
+    assert_eq!(w.count(|e| matches!(e, Effect::CloseStdin { .. })), 1);
+    w.exit(&a, Some(0), None);
+    w.swept(&a);
+    assert!(
+        matches!(w.status(a.agent), Status::Failed { ref reason } if reason.contains("closed its output"))
+    );
+    assert_eq!(w.run_ends(a.agent), 1);
+}

@@ -158,3 +158,19 @@ fn a_failing_tool_is_no_failure_of_the_agent() {
     assert!(failed);
     assert!(notices(&core, &name, Level::Error).is_empty());
 }
+
+#[test]
+fn a_child_that_closes_its_output_and_lives_on_is_ended() {
+    // R-LIFE-09: a row never stays `running` for a child nobody can hear
+    let pi = FakePi::new();
+    let core = Core::start(&pi);
+    let name = core.spawn("fake:close-stdout ;; hang");
+    let row = core.wait_agent(&name, "failed, without a process", |a| {
+        matches!(a.status, Status::Failed { .. }) && a.pid.is_none()
+    });
+    let Status::Failed { reason } = row.status else {
+        unreachable!()
+    };
+    assert!(reason.contains("closed its output"), "{reason}");
+    assert_eq!(core.run_ends(&name), 1);
+}

@@ -289,3 +289,24 @@ fn a_second_core_for_a_folder_is_refused() {
     );
     assert_eq!(guard.wait().unwrap().code(), Some(5));
 }
+
+#[test]
+fn what_forked_twice_and_cleared_its_environment_dies_with_the_only_agent() {
+    // R-LIFE-07: neither the tree nor the marker finds it; the guard adopted it
+    let model = ModelServer::start();
+    let hide = "( env -i setsid sh -c 'sleep 399 & echo $! > pid' & ); sleep 300";
+    model.on("hide", [Turn::call("bash", json!({"command": hide}))]);
+    let pi = HermeticPi::new(Version::Newest, &model);
+    let core = Core::start(&pi);
+    let name = core.spawn("hide");
+    let hidden = wait::wait_for("the hidden process runs", || {
+        let text = std::fs::read_to_string(pi.work().join("pid")).ok()?;
+        processes::find(text.trim().parse().ok()?)
+    });
+    let guard = core.guard.id();
+    wait::wait_until("it is adopted by the guard", || {
+        processes::find(hidden.pid).is_some_and(|p| p.parent == guard)
+    });
+    assert_eq!(core.stop(&name), Reply::Stopped { was_live: true });
+    assert!(!hidden.alive());
+}
