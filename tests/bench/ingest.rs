@@ -2,9 +2,13 @@
 //! (finding the lines) and the naive way (a `Value` per line). Budget: 2.5 ns/byte into the
 //! transcript (R-Q-04).
 //!
+//! Pi's own `RpcClient` is measured in the same run where the tests have installed Pi.
+//!
 //! `cargo bench --bench ingest` measures about 50 MB; `-- --smoke` a small stream, and fails when
 //! the whole way into the transcript costs more than building a `Value` of each line.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+
+mod peers;
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -63,6 +67,16 @@ fn main() -> ExitCode {
     for ((name, _), (ns, all)) in consumers.iter().zip(medians.iter().zip(&times)) {
         let (min, max) = (all[0], all[all.len() - 1]);
         println!("{name:<26} {ns:>6.2} ns/byte  ({min:.2}–{max:.2})");
+    }
+    if !smoke {
+        match peers::rpc_client(&stream) {
+            Ok(ns) => println!(
+                "{:<26} {ns:>6.2} ns/byte  ({:.1} × ours into the transcript)",
+                "Pi's RpcClient",
+                ns / medians[3]
+            ),
+            Err(why) => println!("{:<26} not measured: {why}", "Pi's RpcClient"),
+        }
     }
     let (ours, naive) = (medians[3], medians[5]);
     if ours > naive {

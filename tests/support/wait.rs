@@ -90,3 +90,11 @@ pub fn stays(what: &str, window: Duration, mut condition: impl FnMut() -> bool) 
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// The machine has more to do than processors: times say nothing about the program.
+pub fn crowded() -> bool {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let last_minute = load.split(' ').next().and_then(|n| n.parse::<f64>().ok());
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    last_minute.is_none_or(|n| n > processors as f64)
+}

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use super::{FAST_LADDER, agents_alive, is_failed, notices, reason, wait_idle, wait_run_ends};
 use crate::support::core::Core;
 use crate::support::fake::FakePi;
-use crate::support::processes;
+use crate::support::{processes, wait};
 
 #[test]
 fn a_grandchild_that_holds_stdout_does_not_hide_the_death() {
@@ -31,7 +31,7 @@ fn a_grandchild_that_holds_stdout_does_not_hide_the_death() {
         let row = core.wait_agent(&name, "failed", is_failed);
         let took = began.elapsed();
         assert!(
-            took < Duration::from_secs(if crowded() { 8 } else { 1 }),
+            took < Duration::from_secs(if wait::crowded() { 8 } else { 1 }),
             "{took:?}"
         );
         assert!(
@@ -44,14 +44,6 @@ fn a_grandchild_that_holds_stdout_does_not_hide_the_death() {
         });
         assert_eq!(wait_run_ends(&core, &name, 1).len(), 1);
     }
-}
-
-/// The machine has more to do than processors: times say nothing.
-fn crowded() -> bool {
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let last_minute = load.split(' ').next().and_then(|n| n.parse::<f64>().ok());
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    last_minute.is_none_or(|n| n > processors as f64)
 }
 
 #[test]

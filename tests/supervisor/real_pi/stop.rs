@@ -1,6 +1,6 @@
 //! Stop, revival, and the kill matrix (issue 2): whatever is killed, nothing is left running.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pi_agents::client::Reply;
 use pi_agents::fleet::agent::{Status, StopCause};
@@ -76,6 +76,7 @@ impl Scene {
 
     #[track_caller]
     fn nothing_left(&self, of: &[Process]) {
+        let began = Instant::now();
         wait::wait_for_or(
             "nothing of it is alive",
             || of.iter().all(|p| !p.alive()).then_some(()),
@@ -86,6 +87,9 @@ impl Scene {
                     .collect()
             },
         );
+        // The promise is five seconds; a machine with more to do than processors is given longer.
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(5) || wait::crowded(), "{took:?}");
     }
 }
 
@@ -93,7 +97,7 @@ impl Scene {
 fn stop_leaves_nothing_keeps_the_session_and_a_message_brings_it_back() {
     // R-LIFE-07, R-LIFE-10, R-LIFE-17
     let s = Scene::new();
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     assert_eq!(s.core.stop(&s.name), Reply::Stopped { was_live: true });
     assert!(
         began.elapsed() < Duration::from_secs(3),
