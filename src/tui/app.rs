@@ -376,8 +376,10 @@ impl App {
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for agent in self.all() {
+            // Each agent counts once: one that asks waits for somebody and does not run.
             if !agent.dialogs.is_empty() && agent.status.is_live() {
                 counts.asks += 1;
+                continue;
             }
             match agent.status {
                 Status::Queued | Status::Starting | Status::Running => counts.running += 1,
@@ -473,7 +475,7 @@ pub const READ_MS: u64 = 1500;
 /// Agents by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Working: queued, starting or running.
+    /// Working: queued, starting or running, without an open question.
     pub running: usize,
     /// With an open question.
     pub asks: usize,
@@ -491,6 +493,6 @@ impl Counts {
     /// With a process.
     #[must_use]
     pub fn live(&self) -> usize {
-        self.running + self.idle
+        self.running + self.asks + self.idle
     }
 }

@@ -373,7 +373,7 @@ fn the_title_has_the_counts_and_light_ground_is_noticed() {
     dark.wait_until("a title", |_| true);
     wait::wait_until("the counts in the title", || {
         dark.title()
-            .is_some_and(|title| title.contains("1 waiting · 3 running"))
+            .is_some_and(|title| title.contains("1 waiting · 2 running"))
     });
     let mut light = begin(Setup::new().light(), "idle", |_| {});
     light.wait_text("@max");

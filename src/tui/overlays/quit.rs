@@ -16,7 +16,11 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let theme = &app.theme;
     let counts = app.counts();
     let mut what = SafeText::default();
-    for (count, word) in [(counts.running, " running"), (counts.idle, " idle")] {
+    for (count, word) in [
+        (counts.running, " running"),
+        (counts.asks, " asking"),
+        (counts.idle, " idle"),
+    ] {
         if count > 0 {
             if !what.is_empty() {
                 what.push_static(", ");
