@@ -473,3 +473,43 @@ fn a_child_that_closed_its_output_and_lives_on_is_ended_with_that_reason() {
     );
     assert_eq!(w.run_ends(a.agent), 1);
 }
+
+#[test]
+fn a_settlement_is_frozen_and_cannot_touch_the_run_after_it() {
+    // R-LIFE-05
+    let mut w = World::new();
+    let a = w.running();
+    w.fact(
+        &a,
+        Fact::RunEnded(RunEnd {
+            stop: StopReason::Stop,
+            tool_uses: 3,
+            ..RunEnd::default()
+        }),
+    );
+    w.send(a.agent, "next");
+    w.accept_next(&a, Disposition::Started);
+    w.fact(&a, Fact::RunStarted);
+    // What settled is told with its own facts, whatever happens to the next run.
+    let told = |w: &World| -> Vec<u64> {
+        w.effects
+            .iter()
+            .filter_map(|e| match e {
+                Effect::RunEnded { tool_uses, .. } => Some(*tool_uses),
+                _ => None,
+            })
+            .collect()
+    };
+    assert_eq!(told(&w), [3]);
+    assert_eq!(w.status(a.agent), Status::Running);
+    assert_eq!(
+        w.view(a.agent).run_took_ms,
+        None,
+        "the new run has no end yet"
+    );
+    w.settle(&a, StopReason::Error);
+    assert_eq!(told(&w), [3, 0]);
+    // Timers and states of the first run change nothing any more.
+    w.timer(Timer::AskState(a.instance));
+    assert_eq!(w.run_ends(a.agent), 2);
+}

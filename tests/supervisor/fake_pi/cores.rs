@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pi_agents::client::{AgentRef, ErrorCode, Request};
 use pi_agents::fleet::agent::{Status, StopCause};
 use serde_json::Value;
 
@@ -122,4 +123,38 @@ fn the_folder_is_free_again_after_the_end() {
     let other = next.spawn("another");
     assert_ne!(other, name);
     assert_eq!(next.fleet().agents.len(), 2);
+}
+
+#[test]
+fn a_message_for_one_agent_never_reaches_another_of_its_name() {
+    // B097, R-ID-01: by identity it is another agent; by name it is never reused in a folder
+    let here = FakePi::new();
+    let there = FakePi::new();
+    let old = Core::start(&here);
+    let name = old.spawn("hello");
+    let id = old.agent(&name).id;
+    let other = Core::start(&there);
+    assert_eq!(
+        other.spawn("hello"),
+        name,
+        "the same name in another folder"
+    );
+    let error = other
+        .ask(Request::Send {
+            agent: AgentRef::Id(id),
+            text: "for the one in the other folder".into(),
+            env: Vec::new(),
+        })
+        .unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotFound);
+    old.shutdown();
+    let next = Core::start(&here);
+    assert_ne!(next.spawn("hello"), name, "its name stays taken");
+    assert_eq!(next.agent(&name).id, id);
+    assert!(
+        there
+            .commands("prompt")
+            .iter()
+            .all(|p| p["message"] == "hello")
+    );
 }
