@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
@@ -85,6 +86,18 @@ pub async fn connect(paths: &Paths, folder: &Path) -> Result<ControlClient, CliE
         Ok(client) => Ok(client),
         Err(error) if error.is_absent() => Err(none()),
         Err(error) => Err(CliError::new(Kind::Failed, error.to_string())),
+    }
+}
+
+/// Longest wait for a core that said it ends.
+const CORE_END: Duration = Duration::from_secs(5);
+
+/// Waits until the core of a folder that was asked to end is gone: whoever starts the next one must
+/// not meet it.
+pub fn wait_core_gone(paths: &Paths, folder: &Path) {
+    let deadline = Instant::now() + CORE_END;
+    while Instant::now() < deadline && discovery::find_core(paths, folder).is_some() {
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         reconnects: true,
         ..RunOptions::default()
     };
-    let connector = connector(args, Arc::clone(&ground), folder);
+    let connector = connector(args, Arc::clone(&ground), folder.clone());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -83,6 +83,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let reason = runtime.block_on(Box::pin(tui::run(options, connector)));
     // A connection that is still being made must not hold the shell up.
     runtime.shutdown_timeout(Duration::from_millis(50));
+    if matches!(reason, Ok(ExitReason::Quit { .. })) {
+        common::wait_core_gone(&ground.paths, &folder);
+    }
     end(reason)
 }
 

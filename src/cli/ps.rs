@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 
 /// One agent in one line: status icon first, then name, state and label.
 fn line(agent: &AgentView) -> String {
-    let (icon, mut words) = match &agent.status {
+    let (mut icon, mut words) = match &agent.status {
         Status::Queued => ('○', "queued".to_owned()),
         Status::Starting => ('◌', "starting".to_owned()),
         Status::Running => ('▸', "running".to_owned()),
@@ -54,6 +54,7 @@ fn line(agent: &AgentView) -> String {
     if agent.closing {
         words = "stopping".to_owned();
     } else if !agent.dialogs.is_empty() {
+        icon = '?';
         words = "asks".to_owned();
     } else if let Some(retry) = &agent.retry {
         words = format!("retrying {}/{}", retry.attempt, retry.max);

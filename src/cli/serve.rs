@@ -228,6 +228,7 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
         },
         model: ground.settings.model.clone(),
         demo: args.demo,
+        unlogged: logging.warning.is_some(),
         guard: link.as_ref().map(GuardLink::pid),
         sessions,
         records: paths.agents_dir(&folder),

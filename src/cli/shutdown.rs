@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::common::{self, Folder};
+use super::common::{self, Folder, Ground};
 use super::exit::CliError;
 use super::{JSON_VERSION, say};
 use crate::client::{Reply, Request};
@@ -22,6 +22,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     match common::ask(&args.folder, Request::Shutdown)? {
         Reply::Done => {
+            let ground = Ground::find(&[])?;
+            common::wait_core_gone(&ground.paths, &args.folder.path()?);
             if args.json {
                 say(&json!({ "version": JSON_VERSION, "ended": true }).to_string());
             } else {

@@ -441,7 +441,8 @@ impl Actor {
         if let Err(error) = &saved {
             tracing::error!(%error, "agent record not written");
         }
-        self.shared.badge(Badge::NotSaved, saved.is_err());
+        let lost = saved.is_err() || self.config.unlogged;
+        self.shared.badge(Badge::NotSaved, lost);
     }
 
     fn arm(&mut self, timer: Timer, after: Duration) {

@@ -49,6 +49,8 @@ pub struct SupervisorConfig {
     pub model: Option<String>,
     /// It plays the demo.
     pub demo: bool,
+    /// The log cannot be written: shown for as long as the core lives.
+    pub unlogged: bool,
     /// Pid of the guard this core runs under, if any.
     pub guard: Option<u32>,
     /// Folder of the agents' saved sessions.
