@@ -23,6 +23,8 @@ use crate::tui::{self, Attempt, ExitReason, RunOptions, StartCheck, StartProblem
 /// Longest wait for a new core to say that it is there.
 const CORE_START: Duration = Duration::from_secs(20);
 
+/// Pause before a core that is being started or ended by somebody else is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Exit code after the terminal went away: 128 + SIGHUP.
 const HUNG_UP: u8 = 129;
 
@@ -95,7 +97,9 @@ fn end(reason: Result<ExitReason, TuiError>) -> Result<ExitCode, CliError> {
             say("agents keep running; `pi-agents` in this folder shows them again");
             Ok(ExitCode::SUCCESS)
         }
-        Ok(ExitReason::Quit { .. } | ExitReason::NotStarted) => Ok(ExitCode::SUCCESS),
+        Ok(ExitReason::Quit { .. } | ExitReason::NotStarted | ExitReason::Shared) => {
+            Ok(ExitCode::SUCCESS)
+        }
         // As if the hang-up had ended it (case B066).
         Ok(ExitReason::Detached) => Ok(ExitCode::from(HUNG_UP)),
         Ok(ExitReason::CoreLost) => Err(CliError::new(Kind::Failed, "the core was lost")),
@@ -135,21 +139,32 @@ async fn connect(
     } else {
         folder
     };
-    if let Some(entry) = discovery::find_core(&ground.paths, &folder)
-        && let Ok(client) = client::connect(&entry.socket, Role::Viewer).await
-    {
-        return Ok(Arc::new(client));
+    let deadline = tokio::time::Instant::now() + CORE_START;
+    loop {
+        if let Some(entry) = discovery::find_core(&ground.paths, &folder)
+            && let Ok(client) = client::connect(&entry.socket, Role::Viewer).await
+        {
+            return Ok(Arc::new(client));
+        }
+        if !play {
+            check(ground, &folder).await?;
+        }
+        match start_core(args, &folder, play).await {
+            Ok(socket) => {
+                let client = client::connect(&socket, Role::Viewer)
+                    .await
+                    .map_err(|e| problem(&CliError::new(Kind::Failed, e.to_string()), !play))?;
+                return Ok(Arc::new(client));
+            }
+            // Somebody else starts one at this moment, or the one before is just ending.
+            Err(error)
+                if error.kind == Kind::Conflict && tokio::time::Instant::now() < deadline =>
+            {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            Err(error) => return Err(problem(&error, !play)),
+        }
     }
-    if !play {
-        check(ground, &folder).await?;
-    }
-    let socket = start_core(args, &folder, play)
-        .await
-        .map_err(|e| problem(&e, !play))?;
-    let client = client::connect(&socket, Role::Viewer)
-        .await
-        .map_err(|e| problem(&CliError::new(Kind::Failed, e.to_string()), !play))?;
-    Ok(Arc::new(client))
 }
 
 /// What keeps agents from starting here, as the first-run screen shows it.
@@ -220,8 +235,18 @@ async fn start_core(args: &Args, folder: &Path, play: bool) -> Result<PathBuf, C
     drop(child);
     match serde_json::from_str(&line) {
         Ok(Hello::Ready { socket, .. }) => Ok(socket),
-        Ok(Hello::Error { message, hint, .. }) => {
-            let mut error = CliError::new(Kind::Failed, message);
+        Ok(Hello::Error {
+            message,
+            hint,
+            exit,
+        }) => {
+            let conflict = exit == Kind::Conflict.code();
+            let kind = if conflict {
+                Kind::Conflict
+            } else {
+                Kind::Failed
+            };
+            let mut error = CliError::new(kind, message);
             error.hint = hint;
             Err(error)
         }

@@ -27,7 +27,8 @@ pub const JSON_VERSION: u32 = 1;
 
 /// See, steer and stop many Pi coding agents from one terminal.
 #[derive(Debug, Parser)]
-#[command(name = "pi-agents", version, about, long_about = None)]
+// Options of the dashboard before a subcommand would be about something else than they seem: refused.
+#[command(name = "pi-agents", version, about, long_about = None, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(flatten)]
     dashboard: dashboard::Args,

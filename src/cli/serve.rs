@@ -23,7 +23,7 @@ use crate::config::settings::Settings;
 use crate::control::discovery::{Advert, CoreEntry};
 use crate::control::host::{self, HostError};
 use crate::control::server::{Options, Server};
-use crate::control::socket::Listener;
+use crate::control::socket::{BindError, Listener};
 use crate::fleet::ids::CoreId;
 use crate::fleet::machine::MachineConfig;
 use crate::fleet::roster::Badge;
@@ -244,7 +244,10 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
 
     paths.ensure_runtime().map_err(|e| failed(e.to_string()))?;
     let socket = paths.socket(&folder);
-    let listener = Listener::bind(&socket).map_err(|e| failed(e.to_string()))?;
+    let listener = Listener::bind(&socket).map_err(|e| match e {
+        BindError::Running { .. } => CliError::new(Kind::Conflict, e.to_string()),
+        other => failed(other.to_string()),
+    })?;
     let _entry = Advert::publish(CoreEntry::of_this_process(core, host, &folder, &socket))
         .map_err(|e| failed(e.to_string()))?;
 
@@ -269,6 +272,7 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
 
     let guard = link.and_then(|l| l.into_tokio().ok());
     let watch_guard = tokio::spawn(watch_guard(handle.clone(), guard));
+    let count = tokio::spawn(count_attached(handle.clone(), attached.clone()));
     let idle = tokio::spawn(end_when_unused(
         handle.clone(),
         attached,
@@ -278,6 +282,7 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
     until_ended(supervisor, &handle).await?;
 
     idle.abort();
+    count.abort();
     watch_guard.abort();
     // Whoever waits for an answer gets it before the line is cut.
     let deadline = tokio::time::Instant::now() + GOODBYE;
@@ -346,6 +351,18 @@ async fn watch_guard(handle: Handle, guard: Option<GuardHandle>) {
     }
     handle.shared().badge(Badge::Unguarded, true);
     std::future::pending::<()>().await;
+}
+
+/// Shows how many are attached, so that a screen that is not alone does not end the core under the
+/// others.
+async fn count_attached(handle: Handle, mut attached: tokio::sync::watch::Receiver<usize>) {
+    loop {
+        let count = *attached.borrow_and_update();
+        handle.shared().attached(count);
+        if attached.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// A core with nobody attached and nothing running ends by itself (R-LIFE-19). Sleeps until

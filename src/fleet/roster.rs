@@ -229,6 +229,9 @@ pub struct CoreView {
     pub demo: bool,
     /// Warnings about the core itself.
     pub badges: Vec<Badge>,
+    /// Viewers and shells attached now.
+    #[serde(default)]
+    pub attached: u32,
 }
 
 /// All of the fleet at one moment.

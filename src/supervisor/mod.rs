@@ -89,6 +89,7 @@ impl Supervisor {
             pi: config.pi.clone().unwrap_or_else(|| "pi".to_owned()),
             demo: config.demo,
             badges: Vec::new(),
+            attached: 0,
         });
         let (asks_in, asks) = mpsc::channel(ASKS);
         let (events_in, events) = mpsc::channel(EVENTS);

@@ -121,6 +121,20 @@ impl Shared {
         self.ring();
     }
 
+    /// Says how many clients are attached.
+    pub fn attached(&self, count: usize) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let mut table = self.table();
+        if table.core.attached == count {
+            return;
+        }
+        table.core.attached = count;
+        table.rev += 1;
+        table.core_rev = table.rev;
+        drop(table);
+        self.ring();
+    }
+
     /// The whole fleet.
     #[must_use]
     pub fn snapshot(&self) -> FleetSnapshot {

@@ -370,6 +370,12 @@ impl App {
         }
     }
 
+    /// Somebody else is attached to the core too.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.fleet.as_ref().is_some_and(|f| f.core.attached > 1)
+    }
+
     /// Numbers of agents by state: running (also queued and starting), asking, idle, failed,
     /// stopped, completed.
     #[must_use]

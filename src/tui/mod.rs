@@ -105,6 +105,8 @@ pub enum ExitReason {
     },
     /// On purpose; the core goes on.
     Keep,
+    /// On purpose, with nothing alive; the core goes on for others who look at it.
+    Shared,
     /// The terminal went away. Nothing is stopped (R-LIFE-19).
     Detached,
     /// A signal. Nothing is stopped.

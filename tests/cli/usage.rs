@@ -205,3 +205,13 @@ fn a_reader_that_goes_away_is_no_crash() {
     assert!(output.status.code().is_some(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
 }
+
+#[test]
+fn options_of_the_dashboard_before_a_subcommand_are_refused() {
+    // `pi-agents --cwd OTHER shutdown` must not stop the agents of this folder
+    let world = crate::support::fake::FakePi::new();
+    for option in ["--cwd", "--pi", "--model"] {
+        let output = crate::support::core::verb(&world, &[option, "x", "shutdown"]);
+        assert_eq!(output.status.code(), Some(2), "{option}");
+    }
+}

@@ -26,6 +26,7 @@ pub fn core_view() -> CoreView {
         pi: "pi".into(),
         demo: false,
         badges: vec![],
+        attached: 1,
     }
 }
 

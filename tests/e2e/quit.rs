@@ -115,3 +115,36 @@ fn a_core_that_dies_is_shown_and_can_be_started_again() {
         s.contains("✗ @max") && s.contains("supervisor lost")
     });
 }
+
+#[test]
+fn several_dashboards_started_at_once_share_one_core() {
+    // design §1: one core per folder; whoever comes second joins
+    let world = FakePi::new();
+    let mut screens: Vec<_> = (0..4)
+        .map(|_| Setup::new().size(100, 30).start(&dashboard(&world)))
+        .collect();
+    for screen in &mut screens {
+        screen.wait_text("type a task for a new agent");
+    }
+    let cores = world.sandbox.processes();
+    let cores = cores
+        .iter()
+        .filter(|p| p.args.iter().any(|a| a == "--core"))
+        .count();
+    assert_eq!(cores, 1);
+}
+
+#[test]
+fn a_screen_that_is_not_alone_leaves_the_core_to_the_others() {
+    // R-TUI-01: quitting one of two must not end the other's core
+    let world = FakePi::new();
+    let mut one = open(&world);
+    let mut two = open(&world);
+    one.keys("<esc>q");
+    assert!(one.exit_status().success());
+    two.keys("still here<enter>");
+    two.wait_text("ack: still here");
+    two.keys("<esc>q");
+    two.wait_text("stop all");
+    two.keys("<esc>");
+}

@@ -86,6 +86,8 @@ fn a_person_starts_watches_redirects_stops_and_brings_back() {
             .contains(&"which dates are parsed by hand".to_owned()),
         "with its history"
     );
+    // While it runs, Esc would arm an abort.
+    t.wait_until("idle again", |s| s.row(0).contains("idle"));
     t.keys("<esc>");
     t.wait_text("Agents");
     t.keys("q");

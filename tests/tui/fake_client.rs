@@ -303,6 +303,7 @@ pub fn core() -> CoreView {
         pi: "pi".into(),
         demo: false,
         badges: Vec::new(),
+        attached: 1,
     }
 }
 

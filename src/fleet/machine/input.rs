@@ -42,6 +42,9 @@ pub struct Exit {
     pub stderr_tail: Vec<String>,
 }
 
+/// What Pi says at every first start of a session, and no reason to die (pi-facts §1).
+const HARMLESS: &[&str] = &["No project session found with id"];
+
 impl Exit {
     /// In words: `killed by signal 9`, `exit code 1`, with the last stderr line.
     #[must_use]
@@ -60,11 +63,13 @@ impl Exit {
 
     /// The stderr line that says most: the last `Error:` line, else the last line.
     fn best_line(&self) -> Option<&str> {
+        let says_something = |line: &&String| !HARMLESS.iter().any(|h| line.contains(h));
         self.stderr_tail
             .iter()
+            .filter(says_something)
             .rev()
             .find(|l| l.trim_start().starts_with("Error:"))
-            .or_else(|| self.stderr_tail.last())
+            .or_else(|| self.stderr_tail.iter().rfind(says_something))
             .map(String::as_str)
     }
 }

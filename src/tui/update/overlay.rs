@@ -37,6 +37,10 @@ pub fn quit(app: &mut App, _: Now) -> Effects {
         Link::Live if !app.settings.owner || app.fleet.is_none() => {
             vec![Effect::Exit(ExitReason::Keep)]
         }
+        // Nothing lives in it, but others look at it: it is theirs now.
+        Link::Live if app.counts().live() == 0 && app.is_shared() => {
+            vec![Effect::Exit(ExitReason::Shared)]
+        }
         Link::Live if app.counts().live() == 0 => {
             vec![Effect::Exit(ExitReason::Quit { stopped: 0 })]
         }

@@ -513,3 +513,23 @@ fn a_settlement_is_frozen_and_cannot_touch_the_run_after_it() {
     w.timer(Timer::AskState(a.instance));
     assert_eq!(w.run_ends(a.agent), 2);
 }
+
+#[test]
+fn a_harmless_line_of_pi_is_not_the_reason_of_a_death() {
+    let exit = |lines: &[&str]| pi_agents::fleet::machine::Exit {
+        code: Some(3),
+        signal: None,
+        stderr_tail: lines.iter().map(|l| (*l).to_owned()).collect(),
+    };
+    let warning =
+        "Warning: No project session found with id 'x'; creating a new session with that id.";
+    assert_eq!(exit(&[warning]).words(), "exit code 3");
+    assert_eq!(
+        exit(&["disk on fire", warning]).words(),
+        "exit code 3: disk on fire"
+    );
+    assert_eq!(
+        exit(&["Error: bad flag", "Hint: try -h"]).words(),
+        "exit code 3: Error: bad flag"
+    );
+}
