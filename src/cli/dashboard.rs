@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use super::checks::{self, Verdict};
 use super::common::{self, Folder, Ground};
 use super::exit::{CliError, Kind};
-use super::serve::{self, Hello};
+use super::serve::{self, Hello, HelloLine};
 use super::{demo, say};
 use crate::client::{BoxFuture, FleetClient};
 use crate::control::client;
@@ -233,7 +233,7 @@ async fn start_core(args: &Args, folder: &Path, play: bool) -> Result<PathBuf, C
         .ok_or_else(silent)?;
     // The guard is nobody's business from here on; whoever reaps it is the runtime.
     drop(child);
-    match serde_json::from_str(&line) {
+    match serde_json::from_str(&line).map(|line: HelloLine| line.hello) {
         Ok(Hello::Ready { socket, .. }) => Ok(socket),
         Ok(Hello::Error {
             message,

@@ -98,8 +98,10 @@ impl CliError {
                 "version": super::JSON_VERSION,
                 "error": { "message": self.message, "hint": self.hint, "exit": self.kind.code() },
             });
-            let _ = writeln!(std::io::stdout(), "{value}");
-        } else {
+            super::say(&value.to_string());
+        }
+        // A failure that cannot be told where it should be is told where it can.
+        if !json || super::LOST.get().is_some() {
             let mut err = std::io::stderr();
             let _ = writeln!(err, "pi-agents: {}", super::clean(&self.message));
             for line in self.hint.iter().flat_map(|h| h.lines()) {

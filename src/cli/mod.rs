@@ -15,6 +15,7 @@ mod stop;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::{Parser, Subcommand};
 
@@ -64,9 +65,11 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
+        Err(error) if error.use_stderr() && wants_json() => return usage(&error).report(true),
         Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            noted(error.print().and_then(|()| std::io::stdout().flush()));
+            return ended(code);
         }
     };
     let (json, result) = match cli.command {
@@ -82,7 +85,7 @@ pub fn main() -> ExitCode {
         Some(Command::DemoAgent(args)) => return demo::agent(&args),
     };
     match result {
-        Ok(code) => code,
+        Ok(code) => ended(code),
         Err(error) => error.report(json),
     }
 }
@@ -92,7 +95,54 @@ fn clean(text: &str) -> String {
     SafeText::line(text).as_str().to_owned()
 }
 
-/// Writes a line to stdout. A reader that went away is no error.
+/// What was wrong with the command line, as the verbs say what is wrong.
+fn usage(error: &clap::Error) -> CliError {
+    let text = error.render().to_string();
+    let (what, way) = text.split_once("\n\n").unwrap_or((&text, ""));
+    let words: Vec<&str> = what.split_whitespace().collect();
+    let message = words.join(" ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    CliError {
+        kind: Kind::Usage,
+        message: message.to_owned(),
+        hint: Some(way.trim().to_owned()).filter(|w| !w.is_empty()),
+    }
+}
+
+/// Whether a command line that cannot be understood asks for JSON.
+fn wants_json() -> bool {
+    std::env::args_os()
+        .skip(1)
+        .take_while(|a| a != "--")
+        .any(|a| a == "--json")
+}
+
+/// Why what was said on stdout did not arrive.
+static LOST: OnceLock<std::io::Error> = OnceLock::new();
+
+/// Remembers output that was lost. A reader that went away is no error: it has read what it wanted.
+fn noted(result: std::io::Result<()>) {
+    if let Err(error) = result
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        let _ = LOST.set(error);
+    }
+}
+
+/// The exit code of a command that did what it should: lost output is no success.
+fn ended(code: ExitCode) -> ExitCode {
+    match LOST.get() {
+        None => code,
+        Some(error) => CliError::new(
+            Kind::Failed,
+            format!("what was asked for is done, but standard output cannot be written: {error}"),
+        )
+        .report(false),
+    }
+}
+
+/// Writes a line to stdout. What cannot be written shows in the exit code, see [`ended`].
 fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
+    let mut out = std::io::stdout();
+    noted(writeln!(out, "{line}").and_then(|()| out.flush()));
 }

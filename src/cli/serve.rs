@@ -5,6 +5,7 @@
 //! afterwards.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::JSON_VERSION;
 use super::common::{Folder, Ground};
 use super::exit::{CliError, Kind};
-use super::say;
 use crate::client::Request;
 use crate::config::env;
 use crate::config::settings::Settings;
@@ -59,7 +60,17 @@ pub struct Args {
     core: bool,
 }
 
-/// The one line a core says.
+/// The one line a core says, as it is written (docs/json.md).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HelloLine {
+    /// Version of the shape.
+    pub version: u32,
+    /// What it says.
+    #[serde(flatten)]
+    pub hello: Hello,
+}
+
+/// What a core says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hello {
@@ -155,7 +166,7 @@ fn core(args: &Args) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "the core cannot work");
-            hello(&Hello::Error {
+            hello(Hello::Error {
                 message: error.message.clone(),
                 hint: error.hint.clone(),
                 exit: error.kind.code(),
@@ -165,9 +176,15 @@ fn core(args: &Args) -> ExitCode {
     }
 }
 
-fn hello(hello: &Hello) {
-    if let Ok(line) = serde_json::to_string(hello) {
-        say(&line);
+/// A core works as well when nobody hears it: a line that is lost does not show in its exit code.
+fn hello(hello: Hello) {
+    let line = HelloLine {
+        version: JSON_VERSION,
+        hello,
+    };
+    if let Ok(line) = serde_json::to_string(&line) {
+        let mut out = std::io::stdout();
+        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     }
 }
 
@@ -261,7 +278,7 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
     let attached = server.attached();
     let serving = tokio::spawn(async move { server.serve(listener).await });
 
-    hello(&Hello::Ready {
+    hello(Hello::Ready {
         socket,
         pid: std::process::id(),
         core,

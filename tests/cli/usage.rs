@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::support::core::{Core, PROGRAM};
+use crate::support::core::{Core, PROGRAM, serve};
 use crate::support::fake::FakePi;
 
 use super::{ended, json, run};
@@ -61,6 +61,107 @@ fn a_wrong_command_line_is_code_2() {
     let (code, _, err) = run(&pi, &["ps", "--in", "not/there"]);
     assert_eq!(code, 2);
     assert!(err.contains("not/there"), "{err}");
+}
+
+#[test]
+fn a_wrong_command_line_with_json_is_a_line_of_json() {
+    // docs/json.md: any verb says its failures so
+    let pi = FakePi::new();
+    for (args, wanted) in [
+        (&["ps", "--bogus"][..], "--bogus"),
+        (&["spawn"], "<TASK>"),
+        (&["spawn", "--limit", "x", "task"], "--limit"),
+        (&["stop"], "required"),
+        (&["no-such-verb"], "no-such-verb"),
+    ] {
+        let (code, value) = json(&pi, args);
+        let error = &value["error"];
+        assert_eq!((code, &error["exit"]), (2, &2.into()), "{args:?}: {value}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(wanted), "{args:?}: {value}");
+        assert!(!message.contains('\n') && !message.starts_with("error"));
+        assert!(error["hint"].as_str().unwrap().contains("--help"));
+    }
+    // A word of the task is no option.
+    let (code, out, err) = run(&pi, &["spawn", "--bogus", "--", "--json"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("--bogus"), "{err}");
+    // Help is asked for, not wrong.
+    let (code, out, _) = run(&pi, &["ps", "--json", "--help"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("Usage:"), "{out}");
+}
+
+#[test]
+fn the_line_of_serve_is_as_documented() {
+    // docs/json.md
+    let pi = FakePi::new();
+    let (mut guard, ready) = serve(&pi, &[]);
+    assert_eq!(ready["version"], 1, "{ready}");
+    assert!(ready["ready"]["core"].is_string(), "{ready}");
+    let (mut second, refused) = serve(&pi, &[]);
+    assert_eq!(refused["version"], 1, "{refused}");
+    assert_eq!(refused["error"]["exit"], 5, "{refused}");
+    assert!(refused["error"]["message"].is_string());
+    assert_eq!(second.wait().unwrap().code(), Some(5));
+    assert_eq!(run(&pi, &["shutdown"]).0, 0);
+    guard.wait().unwrap();
+}
+
+/// Runs the program with its output into a device that is full.
+#[cfg(target_os = "linux")]
+fn into_full(pi: &FakePi, args: &[&str]) -> (i32, String) {
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = pi
+        .command(PROGRAM)
+        .args(args)
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
+    let (code, _, err) = ended(&output);
+    (code, err)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn lost_output_is_no_success() {
+    // R-OPS-01
+    let pi = FakePi::new();
+    let (code, err) = into_full(&pi, &["ps", "--json"]);
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("no core works for"), "{err}");
+    let _core = Core::start(&pi);
+    for args in [&["ps"][..], &["ps", "--json"], &["--help"], &["--version"]] {
+        let (code, err) = into_full(&pi, args);
+        assert_eq!(code, 1, "{args:?}: {err}");
+        assert!(err.contains("output cannot be written"), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    // B102
+    let pi = FakePi::new();
+    let _core = Core::start(&pi);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = pi
+        .command(PROGRAM)
+        .arg("ps")
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
+    let (code, _, err) = ended(&output);
+    assert_eq!((code, err.as_str()), (0, ""));
 }
 
 #[test]
@@ -187,23 +288,6 @@ fn a_task_can_come_from_standard_input() {
     assert_eq!(pi.commands("prompt")[0]["message"], text);
     let fleet = core.wait_fleet("it is known", |f| f.agents.len() == 1);
     assert_eq!(fleet.agents[0].spec.label, "first line");
-}
-
-#[test]
-fn a_reader_that_goes_away_is_no_crash() {
-    // B102
-    let pi = FakePi::new();
-    let _core = Core::start(&pi);
-    let mut child = crate::support::core::World::command(&pi, PROGRAM)
-        .args(["ps", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.code().is_some(), "{output:?}");
-    assert!(output.stderr.is_empty(), "{output:?}");
 }
 
 #[test]
