@@ -206,7 +206,7 @@ pub static TABLE: &[Action] = &[
     row("new-agent", &["n"], &[Fleet], "new", "Type a task for a new agent", dispatch::focus).hint_when(App::has_core),
     row("open", &["enter", "right", "l"], &[Roster, Inbox], "open", "Open the agent", fleet::open).when(fleet::has_target),
     row("message", &["s"], &[Fleet], "send", "Write a message to the agent", fleet::message).when(fleet::has_target).hint_when(App::has_core),
-    row("stop", &["ctrl+x"], &[Fleet, Agent], "stop", "Stop the agent: press twice within two seconds", agent::stop_key).when(agent::can_stop),
+    row("stop", &["ctrl+x"], &[Fleet, Dispatch, Agent], "stop", "Stop the agent: press twice within two seconds", agent::stop_key).when(agent::can_stop).hint_when(dispatch::is_not_typed),
     row("next-waiting", &["w"], &[Fleet, Stream], "next waiting", "Go to the next agent that waits for you or has news", fleet::next_waiting).when(fleet::anything_waits),
     row("reconnect", &["r"], &[Fleet, Stream], "reconnect", "Start or join the core again", fleet::reconnect).when(fleet::can_reconnect),
     row("show-finished", &["a"], &[Fleet], "all", "Show or fold away the older finished agents", fleet::toggle_finished).when(fleet::folds_finished),

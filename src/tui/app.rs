@@ -98,7 +98,10 @@ pub enum Overlay {
         scroll: usize,
     },
     /// The question before quitting.
-    Quit,
+    Quit {
+        /// When it opened or a key came last, monotonic: choosing needs a pause before it.
+        since: u64,
+    },
     /// The form for a new agent.
     Form,
 }
@@ -312,7 +315,7 @@ impl App {
     #[must_use]
     pub fn contexts(&self) -> Vec<Context> {
         match &self.overlay {
-            Some(Overlay::Quit) => return vec![Context::Quit],
+            Some(Overlay::Quit { .. }) => return vec![Context::Quit],
             Some(Overlay::Help { .. }) => return vec![Context::Help, Context::Everywhere],
             Some(Overlay::Form) => return vec![Context::Form, Context::Everywhere],
             None => {}
@@ -357,7 +360,7 @@ impl App {
         match inner {
             Some(Context::Help) => match &mut self.overlay {
                 Some(Overlay::Help { query, .. }) => Some(query),
-                Some(Overlay::Quit | Overlay::Form) | None => None,
+                Some(Overlay::Quit { .. } | Overlay::Form) | None => None,
             },
             Some(Context::Form) => self.form.field(),
             Some(Context::Dispatch) => Some(&mut self.dispatch.line),

@@ -6,7 +6,7 @@ use crate::support::core::PROGRAM;
 use crate::support::pty::{Setup, Terminal};
 use crate::support::sandbox::Sandbox;
 
-use super::world::wait_nothing_runs;
+use super::world::{choose, wait_nothing_runs};
 
 /// A machine whose PATH has only what is put into `bin`.
 fn bare(sandbox: &Sandbox) -> Command {
@@ -58,6 +58,8 @@ fn the_demo_is_a_fleet_like_any_other() {
     t.keys("run the tests<enter>");
     t.wait_text("@max");
     t.wait_until("done", |s| s.contains("‖ @max"));
+    t.keys("<esc>");
+    t.wait_text("n new");
     t.keys("<enter>");
     t.wait_text("message @max");
     t.keys("and now the linter<enter>");
@@ -70,8 +72,8 @@ fn the_demo_is_a_fleet_like_any_other() {
     t.wait_until("ended or asked", |s| {
         s.contains("keep running") || !s.alternate()
     });
-    if t.exited().is_none() {
-        t.keys("s");
+    if t.screen(|s| s.contains("keep running")) {
+        choose(&mut t, "s");
     }
     assert!(t.exit_status().success());
     wait_nothing_runs(&sandbox);

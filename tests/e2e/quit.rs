@@ -8,7 +8,7 @@ use crate::support::processes;
 use crate::support::pty::Setup;
 use crate::support::wait;
 
-use super::world::{dashboard, fake_process, open, start_agent, wait_nothing_runs};
+use super::world::{choose, dashboard, fake_process, open, start_agent, wait_nothing_runs};
 
 #[test]
 fn stop_all_leaves_nothing_and_the_terminal_as_it_was() {
@@ -23,7 +23,7 @@ fn stop_all_leaves_nothing_and_the_terminal_as_it_was() {
     t.wait_text("1 running");
     t.keys("q");
     t.wait_text("1 running.");
-    t.keys("s");
+    choose(&mut t, "s");
     let report = t.shell_report();
     assert_eq!(report.code.trim(), "0");
     assert_eq!(report.before, report.after);
@@ -40,7 +40,7 @@ fn keep_gives_the_prompt_back_and_the_next_dashboard_shows_the_same_fleet() {
     let pi = fake_process(&world);
     t.keys("q");
     t.wait_text("keep running in the background");
-    t.keys("k");
+    choose(&mut t, "k");
     assert!(t.exit_status().success());
     assert!(pi.alive());
     let mut again = Setup::new().size(100, 30).start(&dashboard(&world));
@@ -50,7 +50,7 @@ fn keep_gives_the_prompt_back_and_the_next_dashboard_shows_the_same_fleet() {
     assert!(pi.alive());
     again.keys("q");
     again.wait_text("stop all");
-    again.keys("s");
+    choose(&mut again, "s");
     assert!(again.exit_status().success());
     wait_nothing_runs(&world.sandbox);
 }

@@ -10,7 +10,7 @@ use crate::support::processes;
 use crate::support::versions::Version;
 use crate::support::wait;
 
-use super::world::{open, start_agent};
+use super::world::{choose, open, start_agent};
 
 #[test]
 fn a_person_starts_watches_redirects_stops_and_brings_back() {
@@ -41,6 +41,7 @@ fn a_person_starts_watches_redirects_stops_and_brings_back() {
     t.wait_text("message");
     t.keys("skip the tests folder<enter>");
     t.wait_text("skip the tests folder");
+    t.keys("<esc>");
     model.wait_request("the task", |r| (!r.is_empty()).then_some(()));
     t.wait_until("Pi holds the message", |s| s.contains("queued"));
     std::fs::write(pi.work().join("go"), "").unwrap();
@@ -92,7 +93,7 @@ fn a_person_starts_watches_redirects_stops_and_brings_back() {
     t.wait_text("Agents");
     t.keys("q");
     t.wait_text("stop all");
-    t.keys("s");
+    choose(&mut t, "s");
     assert!(t.exit_status().success());
     wait::wait_until("nothing runs", || pi.sandbox.processes().is_empty());
     assert!(processes::with_arg("mark-that-is-nowhere").is_empty());

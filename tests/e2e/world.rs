@@ -1,6 +1,7 @@
 //! A dashboard in a terminal, in a world with a Pi.
 
 use std::process::Command;
+use std::time::Duration;
 
 use crate::support::core::{PROGRAM, World};
 use crate::support::fake::FakePi;
@@ -32,11 +33,24 @@ pub fn open_in(world: &impl World, setup: Setup) -> Terminal {
     terminal
 }
 
-/// Types a task and waits until the row is there.
+/// Types a task, waits until the row is there and leaves the task line.
 #[track_caller]
 pub fn start_agent(terminal: &mut Terminal, task: &str, name: &str) {
     terminal.keys(&format!("{task}<enter>"));
     terminal.wait_text(&format!("@{name}"));
+    terminal.keys("<esc>");
+    terminal.wait_until("the line is left", |s| {
+        !s.contains("type a task for a new agent")
+    });
+}
+
+/// Chooses in the quit question, which is on the screen: after the pause that it asks for.
+#[track_caller]
+pub fn choose(terminal: &mut Terminal, key: &str) {
+    wait::stays("the question waits", Duration::from_millis(350), || {
+        terminal.exited().is_none()
+    });
+    terminal.keys(key);
 }
 
 /// Waits until nothing of the sandbox runs.

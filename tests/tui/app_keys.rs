@@ -643,7 +643,7 @@ fn the_selection_does_not_follow_somebody_who_went_on() {
     desk.press("n");
     desk.type_text("go");
     desk.client.hold();
-    desk.press("enter down");
+    desk.press("enter esc down");
     desk.client
         .change(|fleet| fleet.agents.push(agent(9, "kai", "go")));
     desk.settle();
@@ -745,12 +745,11 @@ fn the_draft_of_the_line_stays_and_letters_are_text_in_it() {
 #[test]
 fn up_recalls_what_was_sent_and_down_goes_back_to_the_draft() {
     let mut desk = desk();
+    desk.press("n");
     for task in ["one", "two"] {
-        desk.press("n");
         desk.type_text(task);
         desk.press("enter");
     }
-    desk.press("n");
     desk.type_text("three");
     desk.press("up");
     assert_eq!(desk.app.dispatch.line.text(), "two");
@@ -864,9 +863,13 @@ fn quitting_with_live_agents_asks_and_its_default_is_to_stay() {
     desk.press("ctrl+c ctrl+c");
     assert_eq!(desk.exit, None, "twice is stay");
     desk.misses("keep running");
-    desk.press("q k");
+    desk.press("q");
+    desk.wait(300);
+    desk.press("k");
     assert_eq!(desk.exit, Some(ExitReason::Keep));
-    desk.press("q s");
+    desk.press("q");
+    desk.wait(300);
+    desk.press("s");
     assert_eq!(desk.exit, Some(ExitReason::Quit { stopped: 2 }));
     assert_eq!(
         desk.client.asked(),

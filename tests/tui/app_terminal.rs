@@ -86,12 +86,19 @@ fn restored(terminal: &Terminal) {
     assert_eq!(terminal.keyboard_flags(), 0);
 }
 
+/// The quit question asks for a pause before a key that chooses.
+fn pause(terminal: &mut Terminal) {
+    let window = std::time::Duration::from_millis(350);
+    wait::stays("the question waits", window, || terminal.exited().is_none());
+}
+
 #[test]
 fn quitting_gives_the_terminal_back_as_it_was() {
     let mut terminal = begin(Setup::new().in_shell(), "idle", |_| {});
     terminal.wait_text("@max");
     terminal.send(b"q");
     terminal.wait_text("stop all and quit");
+    pause(&mut terminal);
     terminal.send(b"k");
     let report = terminal.shell_report();
     assert_eq!(report.before, report.after);
@@ -106,6 +113,7 @@ fn agents_are_stopped_after_the_terminal_is_restored() {
     let mut terminal = start("idle");
     terminal.send(b"q");
     terminal.wait_text("stop all and quit");
+    pause(&mut terminal);
     terminal.send(b"s");
     terminal.exit_status();
     let output = String::from_utf8_lossy(&terminal.output()).into_owned();
@@ -204,6 +212,7 @@ fn ctrl_z_gives_the_shell_its_terminal_and_fg_brings_the_screen_back() {
     terminal.wait_text("n new");
     terminal.send(b"q");
     terminal.wait_text("stop all and quit");
+    pause(&mut terminal);
     terminal.send(b"k");
     terminal.wait_text("end: Ok(Keep)");
     restored(&terminal);

@@ -1,5 +1,6 @@
 //! Tests of `tui`.
 
+mod app_break;
 mod app_bytes;
 mod app_generated;
 mod app_keys;

@@ -65,7 +65,7 @@ fn whole(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
             }
             match &app.overlay {
                 Some(Overlay::Help { .. }) => overlays::help::draw(app, canvas, area),
-                Some(Overlay::Quit) => overlays::quit::draw(app, canvas, area),
+                Some(Overlay::Quit { .. }) => overlays::quit::draw(app, canvas, area),
                 Some(Overlay::Form) => overlays::form::draw(app, canvas, area),
                 None => {}
             }

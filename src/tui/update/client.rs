@@ -135,7 +135,7 @@ pub fn reply(app: &mut App, number: u64, reply: Result<Reply, RequestError>, now
                 app.dispatch.line.take();
                 if dispatch::in_form(app) {
                     app.overlay = None;
-                    app.focus = Focus::Roster;
+                    app.focus = Focus::Dispatch;
                 }
             }
             // Its row may still be on its way; `fleet::hold` goes on when it is there.

@@ -87,6 +87,12 @@ pub fn leave(app: &mut App, _: Now) -> Effects {
     Effects::new()
 }
 
+/// No task is being typed: the key line then also names what is done to the selected agent.
+#[must_use]
+pub fn is_not_typed(app: &App) -> bool {
+    app.screen != Screen::Fleet || app.focus != Focus::Dispatch || app.dispatch.line.is_blank()
+}
+
 /// New line in the task.
 pub fn newline(app: &mut App, _: Now) -> Effects {
     app.dispatch.line.newline();
@@ -165,9 +171,9 @@ fn begin(app: &mut App, now: Now, open: bool) -> Effects {
     if let Some(rest) = text.strip_prefix('@') {
         return message(app, now, rest, open);
     }
+    // The focus stays: a second task can be typed at once, and its letters are never commands.
     let draft = app.dispatch.line.take();
     remember(app, &draft);
-    app.focus = Focus::Roster;
     let request = SpawnRequest {
         prompt: draft.trim().to_owned(),
         label: None,
@@ -271,7 +277,6 @@ fn message(app: &mut App, now: Now, rest: &str, open: bool) -> Effects {
     let body = body.to_owned();
     let draft = app.dispatch.line.take();
     remember(app, &draft);
-    app.focus = Focus::Roster;
     super::fleet::select(app, now, Some(id));
     if open {
         super::fleet::open_agent(app, now, id);
@@ -279,13 +284,11 @@ fn message(app: &mut App, now: Now, rest: &str, open: bool) -> Effects {
     vec![super::agent::send_text(app, id, body, Place::Fleet)]
 }
 
-/// Puts a text back into the line, unless something else is typed there.
+/// Puts a text back into the line, unless something else is typed there. The focus stays where
+/// the person is: this comes by itself.
 pub fn give_back(app: &mut App, text: &str) {
     if app.dispatch.line.is_blank() {
         app.dispatch.line.set(text);
-    }
-    if app.screen == Screen::Fleet && app.overlay.is_none() {
-        app.focus = Focus::Dispatch;
     }
 }
 

@@ -79,6 +79,10 @@ fn key(app: &mut App, event: KeyEvent, now: Now) -> Effects {
     if id != Some("abort") {
         app.abort.disarm();
     }
+    let too_soon = super::overlay::too_soon(app, now);
+    if too_soon && matches!(id, Some("quit-keep" | "quit-stop")) {
+        return Effects::new();
+    }
     if let Some(action) = action {
         return (action.run)(app, now);
     }

@@ -29,7 +29,7 @@ pub fn scroll(app: &mut App, by: isize) -> Effects {
 }
 
 /// Quits, or asks first when agents are alive (design §1).
-pub fn quit(app: &mut App, _: Now) -> Effects {
+pub fn quit(app: &mut App, now: Now) -> Effects {
     match app.link {
         Link::Problem(_) | Link::Starting => vec![Effect::Exit(ExitReason::NotStarted)],
         Link::Lost { .. } => vec![Effect::Exit(ExitReason::CoreLost)],
@@ -45,10 +45,22 @@ pub fn quit(app: &mut App, _: Now) -> Effects {
             vec![Effect::Exit(ExitReason::Quit { stopped: 0 })]
         }
         Link::Live => {
-            app.overlay = Some(Overlay::Quit);
+            app.overlay = Some(Overlay::Quit { since: now.mono });
             Effects::new()
         }
     }
+}
+
+/// A key chooses in the quit question only after this long without one, in milliseconds: text
+/// that is typed fast into the list must not choose (R-LIFE-08).
+pub const QUIT_PAUSE_MS: u64 = 300;
+
+/// A key came while the quit question is open. `true` = too soon to choose with it.
+pub fn too_soon(app: &mut App, now: Now) -> bool {
+    let Some(Overlay::Quit { since }) = &mut app.overlay else {
+        return false;
+    };
+    now.mono.saturating_sub(std::mem::replace(since, now.mono)) < QUIT_PAUSE_MS
 }
 
 /// Quits, the agents go on.
