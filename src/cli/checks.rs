@@ -1,6 +1,7 @@
 //! The checks that the first-run screen and `doctor` share: each names what is wrong and the exact
 //! way out.
 
+use std::io::Write;
 use std::path::Path;
 
 use super::common::Ground;
@@ -124,15 +125,18 @@ fn folders(ground: &Ground, folder: &Path) -> Vec<Check> {
     checks
 }
 
+/// What a check writes, in bytes: a file without content can be made on a full disk too.
+const TRIAL: usize = 64 << 10;
+
 /// Tries it: permission bits say nothing to root, a read-only mount says nothing in its bits.
 fn writable(dir: &Path) -> Result<(), String> {
     tempfile::Builder::new()
         .prefix(".check-")
         .tempfile_in(dir)
-        .map(drop)
+        .and_then(|mut file| file.write_all(&[0x5a; TRIAL]))
         .map_err(|e| {
             format!(
-                "cannot write in {}: {e}\nmake it writable for you, or choose another place",
+                "cannot write in {}: {e}\nfree space or make it writable for you, or choose another place",
                 dir.display()
             )
         })

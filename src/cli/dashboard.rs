@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         folder: args.cwd.clone(),
     }
     .path()?;
-    let logging = logging::init(&ground.paths.logs_dir(), "screen");
+    let logging = logging::init(&ground.paths.logs_dir(), "screen", &ground.settings.log);
     panic::install(logging.file);
 
     let options = RunOptions {

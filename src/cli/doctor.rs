@@ -9,7 +9,7 @@ use super::checks::{self, Check, Verdict};
 use super::common::{Folder, Ground};
 use super::exit::{CliError, Kind};
 use super::{JSON_VERSION, clean, say};
-use crate::control::discovery;
+use crate::control::discovery::{self, CoreEntry};
 
 /// Checks this machine
 #[derive(Debug, clap::Args)]
@@ -29,8 +29,18 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let ground = Ground::find(&line)?;
     let folder = args.folder.path()?;
     let mut checks = checks::all(&ground, &folder);
+    let entry = discovery::find_core(&ground.paths, &folder);
+    if let (Some(entry), Some(pi)) = (&entry, checks.first_mut())
+        && pi.verdict == Verdict::Bad
+    {
+        pi.fix.push(format!(
+            "this is about the PATH and settings of this shell; the core that works for this folder \
+             (process {}) has its own",
+            entry.pid
+        ));
+    }
     checks.push(terminal(&ground));
-    checks.push(core(&ground, &folder));
+    checks.push(core(entry));
 
     if args.json {
         let rows: Vec<_> = checks
@@ -97,8 +107,8 @@ fn terminal(ground: &Ground) -> Check {
     }
 }
 
-fn core(ground: &Ground, folder: &std::path::Path) -> Check {
-    match discovery::find_core(&ground.paths, folder) {
+fn core(entry: Option<CoreEntry>) -> Check {
+    match entry {
         Some(entry) => Check {
             verdict: Verdict::Good,
             title: format!("a core works for this folder · process {}", entry.pid),

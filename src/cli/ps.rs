@@ -60,7 +60,7 @@ fn line(agent: &AgentView) -> String {
         words = format!("retrying {}/{}", retry.attempt, retry.max);
     }
     format!(
-        "{icon} @{:<6} {words:<10} {}",
+        "{icon} @{:<6} {words:<10} · {}",
         clean(&agent.name),
         clean(&agent.spec.label)
     )

@@ -198,7 +198,11 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
     let paths = &ground.paths;
     let failed = |e: String| CliError::new(Kind::Failed, e);
 
-    let logging = logging::init(&paths.logs_dir(), &format!("core-{}", core.0));
+    let logging = logging::init(
+        &paths.logs_dir(),
+        &format!("core-{}", core.0),
+        &ground.settings.log,
+    );
     panic::install(logging.file.clone());
     if let Some(log) = &logging.file {
         let _ = logging::redirect_stderr_to(log);

@@ -52,18 +52,18 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: MAX_DEPTH,
-        set_by: "core → child, or you for a root",
-        meaning: "how deep agents may start agents of their own",
+        set_by: "core → child",
+        meaning: "how deep agents may go; always 1: agents start no agents of their own",
     },
     Variable {
         name: SOCKET,
-        set_by: "core → child, dashboard → Pi",
-        meaning: "socket of the core to join; not inherited further",
+        set_by: "reserved",
+        meaning: "socket of the core to join; not used, and kept from children",
     },
     Variable {
         name: TOKEN,
-        set_by: "core → child, dashboard → Pi",
-        meaning: "single-use proof of identity for that socket; not inherited further",
+        set_by: "reserved",
+        meaning: "single-use proof of identity for that socket; not used, and kept from children",
     },
     Variable {
         name: INSTANCE,
@@ -82,8 +82,8 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: BIN,
-        set_by: "you or core",
-        meaning: "path of the pi-agents program that Pi's extension starts",
+        set_by: "reserved",
+        meaning: "path of the pi-agents program; not used",
     },
     Variable {
         name: "XDG_CONFIG_HOME",

@@ -9,6 +9,7 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::env::{self, Environment};
+use crate::sys::logging;
 
 /// The settings of a process, taken once at its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,8 @@ impl Default for Settings {
 #[derive(Clone, Copy)]
 enum Kind {
     Text(fn(&mut Settings, String)),
+    /// A text that is a level of the log.
+    Level(fn(&mut Settings, String)),
     Millis(fn(&mut Settings, Duration)),
     Count {
         least: u64,
@@ -113,8 +116,8 @@ pub const TABLE: &[Setting] = &[
         key: "log",
         env: env::LOG,
         default: "`info`",
-        doc: "level of the log file: `error`, `warn`, `info`, `debug` or `trace`",
-        kind: Kind::Text(|s, v| s.log = v),
+        doc: "level of the log file: `off`, `error`, `warn`, `info`, `debug` or `trace`",
+        kind: Kind::Level(|s, v| s.log = v),
     },
     Setting {
         key: "launch.slots",
@@ -159,7 +162,7 @@ pub const TABLE: &[Setting] = &[
         key: "core.idle_exit_ms",
         env: "PI_AGENTS_CORE_IDLE_EXIT_MS",
         default: "600000",
-        doc: "a core with nobody attached and nothing running ends after this long, in milliseconds",
+        doc: "a core with nobody attached and no run going on ends after this long, and its idle agents with it (a message brings them back), in milliseconds",
         kind: Kind::Millis(|s, v| s.core_idle_exit = v),
     },
     Setting {
@@ -335,6 +338,11 @@ impl Loaded {
                 set(&mut self.settings, word.to_owned());
                 Ok(())
             }
+            Kind::Level(set) => {
+                logging::check_level(word)?;
+                set(&mut self.settings, word.to_owned());
+                Ok(())
+            }
             Kind::Millis(_) | Kind::Count { .. } => match word.trim().parse() {
                 Ok(number) => self.set_number(setting, number),
                 Err(_) => Err(format!("`{word}` is not a whole number")),
@@ -344,7 +352,7 @@ impl Loaded {
 
     fn set_number(&mut self, setting: &Setting, number: u64) -> Result<(), String> {
         let (least, most) = match setting.kind {
-            Kind::Text(_) => return Err("must be a text in quotes".to_owned()),
+            Kind::Text(_) | Kind::Level(_) => return Err("must be a text in quotes".to_owned()),
             Kind::Millis(_) => (1, MOST_MILLIS),
             Kind::Count { least, most, .. } => (least, most),
         };
@@ -352,7 +360,7 @@ impl Loaded {
             return Err(format!("{number} is not between {least} and {most}"));
         }
         match setting.kind {
-            Kind::Text(_) => {}
+            Kind::Text(_) | Kind::Level(_) => {}
             Kind::Millis(set) => set(&mut self.settings, Duration::from_millis(number)),
             Kind::Count { set, .. } => {
                 set(
@@ -401,7 +409,9 @@ impl Loaded {
             let refuse = |what: String| (at, format!("`{key}` {what}"));
             match value.get_ref() {
                 DeValue::String(word) => match setting.kind {
-                    Kind::Text(_) => self.set_word(setting, word).map_err(refuse)?,
+                    Kind::Text(_) | Kind::Level(_) => self
+                        .set_word(setting, word)
+                        .map_err(|what| refuse(format!("cannot be this: {what}")))?,
                     Kind::Millis(_) | Kind::Count { .. } => {
                         return Err(refuse("must be a whole number, without quotes".to_owned()));
                     }
@@ -414,7 +424,7 @@ impl Loaded {
                 }
                 other => {
                     let wanted = match setting.kind {
-                        Kind::Text(_) => "a text in quotes",
+                        Kind::Text(_) | Kind::Level(_) => "a text in quotes",
                         Kind::Millis(_) | Kind::Count { .. } => "a whole number",
                     };
                     return Err(refuse(format!(

@@ -33,6 +33,14 @@ pub enum HostError {
         /// The cause.
         source: io::Error,
     },
+    /// The file of a lock cannot be made or written.
+    #[error("cannot lock {path}: {source}; free space or make it writable, or set XDG_STATE_HOME to another folder", path = path.display())]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
     /// Its file says something else.
     #[error("{path} is not what pi-agents wrote ({what}); move it away to begin anew, agents of this folder are then listed as new ones", path = path.display())]
     Damaged {
@@ -105,7 +113,7 @@ pub fn claim(paths: &Paths, folder: &Path) -> Result<HostClaim, HostError> {
         Ok(None) => Err(HostError::Claimed {
             pid: lock::holder(&path),
         }),
-        Err(source) => Err(HostError::Read { path, source }),
+        Err(source) => Err(HostError::Lock { path, source }),
     }
 }
 

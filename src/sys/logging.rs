@@ -11,8 +11,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracing_subscriber::filter::EnvFilter;
 
-/// The variable that sets the level, e.g. `debug` or `pi_agents::supervisor=trace,info`.
-pub const LEVEL_VARIABLE: &str = "PI_AGENTS_LOG";
+/// What a level can be.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Whether that is a level, or directives such as `pi_agents::supervisor=trace,info`.
+///
+/// # Errors
+/// What is wrong and what would be right. A bare word that is no level is refused: as a directive it
+/// would be the name of a module that does not exist, and log nothing.
+pub fn check_level(level: &str) -> Result<(), String> {
+    let is_level = |word: &str| LEVELS.iter().any(|l| l.eq_ignore_ascii_case(word.trim()));
+    let known = level
+        .split(',')
+        .all(|part| is_level(part.rsplit_once('=').map_or(part, |(_, level)| level)));
+    if known && EnvFilter::try_new(level).is_ok() {
+        return Ok(());
+    }
+    Err(format!(
+        "`{level}` is not a log level; there are: {}",
+        LEVELS.join(", ")
+    ))
+}
 
 /// Size at which a log file becomes `NAME.1` (replacing the one before) and a new one begins, in bytes.
 pub const SIZE_CAP: u64 = 8 << 20;
@@ -28,20 +47,12 @@ pub struct Logging {
 
 /// Starts logging of this process to `dir/name`, creating `dir` with mode 0700 when missing. Once per process.
 ///
-/// The level comes from [`LEVEL_VARIABLE`]; without it, or when it cannot be understood, `info`. Never fails:
-/// a log that cannot be written is a warning.
-pub fn init(dir: &Path, name: &str) -> Logging {
-    let (filter, mut warning) = match std::env::var(LEVEL_VARIABLE) {
-        Ok(level) if !level.trim().is_empty() => match EnvFilter::try_new(&level) {
-            Ok(filter) => (filter, None),
-            Err(error) => (
-                EnvFilter::new("info"),
-                Some(format!(
-                    "{LEVEL_VARIABLE}={level} is not a log level ({error}); using info"
-                )),
-            ),
-        },
-        _ => (EnvFilter::new("info"), None),
+/// `level` as [`check_level`] takes it; one that it refuses is a warning and counts as `info`. Never fails: a log
+/// that cannot be written is a warning.
+pub fn init(dir: &Path, name: &str, level: &str) -> Logging {
+    let (filter, mut warning) = match check_level(level) {
+        Ok(()) => (EnvFilter::new(level), None),
+        Err(what) => (EnvFilter::new("info"), Some(format!("{what}; using info"))),
     };
     let path = dir.join(name);
     let log = match CappedFile::open(dir, &path, SIZE_CAP) {

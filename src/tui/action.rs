@@ -291,7 +291,7 @@ pub fn keys_document() -> String {
         "# Keys\n\n\
          Generated from the action table (`src/tui/action.rs`); a test compares it, and\n\
          `UPDATE_GENERATED=1 cargo test` writes it again. Letter keys work where no text field has the focus.\n\
-         Names of actions are the names used in `keymap.toml`.\n",
+         Names of actions are the names used in `assets/keymap.toml`, a reference: no file of yours changes keys.\n",
     );
     for context in Context::ALL {
         let rows: Vec<&Action> = TABLE
@@ -327,12 +327,13 @@ pub fn keys_document() -> String {
     out
 }
 
-/// Text of assets/keymap.toml: the defaults, as a configuration would write them.
+/// Text of assets/keymap.toml: the defaults as data, for reference; nothing reads it.
 #[must_use]
 pub fn keymap_reference() -> String {
     let mut out = String::from(
         "# The default keys, as a reference. Generated from src/tui/action.rs; a test compares it.\n\
-         # action = [keys], the one shown in footers first; [] takes a key away.\n",
+         # No file changes keys: the program reads neither this one nor one of yours.\n\
+         # action = [keys], the one shown in footers first.\n",
     );
     for context in Context::ALL {
         let rows: Vec<&Action> = TABLE

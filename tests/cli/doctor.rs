@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::support::core::World;
+use crate::support::core::{Core, PROGRAM, World};
 use crate::support::fake::FakePi;
 
-use super::{json, run};
+use super::{ended, json, run};
 
 /// The checks that came out bad: title and way out as one text.
 fn bad(value: &Value) -> Vec<String> {
@@ -174,4 +174,42 @@ fn a_core_is_named() {
     let (code, value) = json(&pi, &["doctor", "--pi", &pi.pi()]);
     assert_eq!(code, 0);
     assert!(value["checks"].to_string().contains(&core.pid.to_string()));
+}
+
+/// A limit on the size of files stands for a full disk: an empty file can be made, nothing written.
+#[test]
+fn a_place_that_takes_no_bytes_is_not_writable() {
+    let pi = world();
+    let pi_command = pi.pi();
+    let shell = "trap '' XFSZ; ulimit -f 16; exec \"$@\"";
+    let output = World::command(&pi, "/bin/sh")
+        .args(["-c", shell, "sh", PROGRAM, "doctor", "--json", "--pi"])
+        .arg(&pi_command)
+        .output()
+        .unwrap();
+    let (code, out, err) = ended(&output);
+    assert_eq!(code, 6, "{out}{err}");
+    let value: Value = serde_json::from_str(&out).unwrap();
+    let bad = bad(&value);
+    for what in ["saved sessions", "records", "sockets"] {
+        let told = bad.iter().find(|b| b.starts_with(what));
+        let told = told.unwrap_or_else(|| panic!("{what}: {bad:?}"));
+        assert!(told.contains("cannot write in") && told.contains("free space"));
+    }
+}
+
+#[test]
+fn a_shell_without_pi_is_told_that_the_core_is_another_matter() {
+    let pi = world();
+    let core = Core::start(&pi);
+    let pi = pi.with_env("PATH", "/nonexistent");
+    let (code, value) = json(&pi, &["doctor"]);
+    assert_eq!(code, 6);
+    let bad = bad(&value);
+    assert!(bad[0].contains("Pi is not installed"), "{bad:?}");
+    assert!(
+        bad[0].contains("PATH and settings of this shell"),
+        "{bad:?}"
+    );
+    core.shutdown();
 }

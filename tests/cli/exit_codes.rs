@@ -16,6 +16,9 @@ fn page() -> String {
         writeln!(text, "| {} | {meaning} |", kind.code()).unwrap();
     }
     text.push_str(
+        "| 128 + n | a signal ended it: 129 the terminal went away (hang-up), 130 interrupt, 143 terminate |\n",
+    );
+    text.push_str(
         "\nWithout `--json` the reason goes to standard error, followed by the way out. With `--json` \
          it goes to standard output as one line, see [json.md](json.md).\n",
     );

@@ -237,6 +237,7 @@ fn a_broken_settings_file_is_told_by_line_and_key() {
         ("[stop]\n\neof_ms = \"soon\"\n", "line 3", "eof_ms"),
         ("pi = \"pi\"\nlog = \n", "line 2", ""),
         ("[launch]\nslots = 0\n", "line 2", "slots"),
+        ("\nlog = \"loud\"\n", "line 2", "`loud` is not a log level"),
     ] {
         std::fs::write(&file, text).unwrap();
         let (code, _, err) = run(&pi, &["ps"]);
@@ -249,6 +250,42 @@ fn a_broken_settings_file_is_told_by_line_and_key() {
     let (code, _, err) = run(&pi, &["ps"]);
     assert_eq!(code, 2);
     assert!(err.contains("PI_AGENTS_STOP_EOF_MS"), "{err}");
+}
+
+#[test]
+fn the_level_of_the_log_comes_from_the_settings() {
+    // R-OPS-04, R-OPS-05
+    let pi = FakePi::new();
+    let dir = pi.sandbox.config().join("pi-agents");
+    std::fs::create_dir(&dir).unwrap();
+    let logs = pi.sandbox.state().join("pi-agents/logs");
+    let file = dir.join("config.toml");
+    for (level, told) in [("info", true), ("error", false)] {
+        std::fs::write(&file, format!("log = \"{level}\"\n")).unwrap();
+        let core = Core::start(&pi);
+        core.shutdown();
+        let mut said = String::new();
+        for entry in std::fs::read_dir(&logs).unwrap() {
+            let path = entry.unwrap().path();
+            if path
+                .file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("core-")
+            {
+                said += &std::fs::read_to_string(&path).unwrap();
+                std::fs::remove_file(&path).unwrap();
+            }
+        }
+        assert_eq!(said.contains("core ended"), told, "{level}: {said}");
+    }
+    let pi = pi.with_env("PI_AGENTS_LOG", "loud");
+    let (code, _, err) = run(&pi, &["ps"]);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("PI_AGENTS_LOG: `loud` is not a log level"),
+        "{err}"
+    );
 }
 
 #[test]

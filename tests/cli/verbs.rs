@@ -116,7 +116,7 @@ fn the_same_for_eyes() {
     core.wait_agent(&name, "idle", |a| a.runs_ended == 1);
     let (_, out, _) = run(&pi, &["ps"]);
     assert!(
-        out.contains(&format!("@{name}")) && out.contains("idle") && out.contains("do it"),
+        out.contains(&format!("@{name}")) && out.contains(" idle ") && out.contains(" · do it"),
         "{out}"
     );
     let (_, out, _) = run(&pi, &["send", &name, "more"]);

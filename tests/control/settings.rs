@@ -56,10 +56,10 @@ fn every_setting_works_in_all_three_places() {
     for setting in TABLE {
         let text = matches!(setting.key, "pi" | "model" | "log");
         let value = if text { "word" } else { "65537" };
-        let value = if setting.key == "launch.slots" {
-            "3"
-        } else {
-            value
+        let value = match setting.key {
+            "launch.slots" => "3",
+            "log" => "debug",
+            _ => value,
         };
         let shown = if text {
             format!("'{value}'")
@@ -99,6 +99,8 @@ fn wrong_files_say_where_and_what() {
         "[stop]\neof_ms = 'soon'\n",
         &["`stop.eof_ms`", "whole number"],
     );
+    at(2, "\nlog = 'loud'\n", &["`log`", "`loud`", "trace"]);
+    at(1, "log = 'info,pi_agents=loud'\n", &["`log`"]);
     at(1, "stop = 5\n", &["group", "[stop]"]);
     at(1, "pi = 5\n", &["`pi`", "text in quotes"]);
     at(1, "pi = ['a']\n", &["`pi`", "array"]);

@@ -169,7 +169,8 @@ fn suspend() -> ExitCode {
 
 /// Logs `count` records of about a hundred bytes and says what the log said.
 fn log(dir: &Path, name: &str, count: usize) -> ExitCode {
-    let logging = logging::init(dir, name);
+    let level = std::env::var("LEVEL");
+    let logging = logging::init(dir, name, level.as_deref().unwrap_or("info"));
     println!(
         "file {:?} warning {}",
         logging.file,
