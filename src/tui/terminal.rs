@@ -16,7 +16,9 @@ use crossterm::event::{
     PushKeyboardEnhancementFlags,
 };
 use crossterm::style::ResetColor;
-use crossterm::terminal::{EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen};
+use crossterm::terminal::{
+    Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+};
 use crossterm::{cursor, queue};
 use ratatui::layout::Size;
 
@@ -69,6 +71,8 @@ fn enter() -> io::Result<()> {
     queue!(
         out,
         EnterAlternateScreen,
+        // A screen that was killed left the terminal in it: entering again does not empty it then.
+        Clear(ClearType::All),
         EnableBracketedPaste,
         EnableFocusChange,
         EnableMouseCapture,

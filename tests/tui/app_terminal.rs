@@ -92,6 +92,18 @@ fn pause(terminal: &mut Terminal) {
     wait::stays("the question waits", window, || terminal.exited().is_none());
 }
 
+// A killed screen leaves the terminal in the alternate screen: entering does not empty it then.
+#[test]
+fn entering_empties_the_screen_before_the_first_frame() {
+    let mut terminal = start("idle");
+    let output = String::from_utf8_lossy(&terminal.output()).into_owned();
+    let entered = output.find("\x1b[?1049h").expect("entered");
+    let cleared = output[entered..].find("\x1b[2J").expect("cleared");
+    let drawn = output[entered..].find("pi-agents").expect("drawn");
+    assert!(cleared < drawn);
+    terminal.send(b"q");
+}
+
 #[test]
 fn quitting_gives_the_terminal_back_as_it_was() {
     let mut terminal = begin(Setup::new().in_shell(), "idle", |_| {});

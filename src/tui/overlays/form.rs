@@ -80,7 +80,7 @@ fn grid(app: &mut App, canvas: &mut Canvas<'_>, inside: &mut Rect, two: bool) {
     let tools = SafeText::from_static("all (default)");
     let pairs = [
         [
-            ("Name it", Field::Name, &from_task),
+            ("Title", Field::Name, &from_task),
             ("Model", Field::Model, &model),
         ],
         [

@@ -33,7 +33,15 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: AgentId) {
     }
     let keys = take_bottom(&mut area, 1);
     let foot = take_bottom(&mut area, 1);
-    foot_line(app, canvas, foot, &agent);
+    match super::header::lost_in_view(app) {
+        Some(text) => {
+            let row = Row::new()
+                .put(" ", app.theme.error)
+                .put(&text, app.theme.error);
+            paint::row(canvas.buf, foot, &row);
+        }
+        None => foot_line(app, canvas, foot, &agent),
+    }
     footer::notice(app, canvas, &mut area);
     composer(app, canvas, &mut area, &agent, rules);
     stream::pending(app, canvas, &mut area, &agent);

@@ -158,6 +158,18 @@ fn badge_text(badge: Badge) -> &'static str {
     }
 }
 
+/// What the view of an agent says of a core that is gone, with the way out; `None` = it is there.
+pub fn lost_in_view(app: &App) -> Option<SafeText> {
+    let Link::Lost { at, again } = app.link else {
+        return None;
+    };
+    let mut text = lost(app, at, again);
+    if crate::tui::update::fleet::can_reconnect(app) {
+        text.push_static(" · esc, then r to reconnect");
+    }
+    Some(text)
+}
+
 /// `core 4711 ended 12:41 · sessions kept`.
 fn lost(app: &App, at: i64, again: bool) -> SafeText {
     let mut text = SafeText::from_static("core ");

@@ -59,10 +59,13 @@ pub fn is_running(app: &App) -> bool {
 }
 
 /// Sends the typed message: steers the run, starts one, or revives the agent.
-pub fn send(app: &mut App, _: Now) -> Effects {
+pub fn send(app: &mut App, now: Now) -> Effects {
     let Some(id) = viewed(app) else {
         return Effects::new();
     };
+    if !super::dispatch::reachable(app, now) {
+        return Effects::new();
+    }
     let text = app.agents.entry(id).or_default().draft.take();
     app.streams.follow(id);
     vec![send_text(app, id, text, Place::Agent(id))]

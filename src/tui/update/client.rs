@@ -128,10 +128,10 @@ pub fn reply(app: &mut App, number: u64, reply: Result<Reply, RequestError>, now
             Ok(Reply::Spawned { agent, .. }),
         ) => {
             if from == Place::Form {
-                app.form.waiting = false;
                 let draft = app.form.task.take();
                 app.dispatch.history.push(draft);
-                app.form.name.take();
+                // The next task is a different one: nothing of this one is kept.
+                app.form = super::form::Form::default();
                 app.dispatch.line.take();
                 if dispatch::in_form(app) {
                     app.overlay = None;
@@ -140,6 +140,14 @@ pub fn reply(app: &mut App, number: u64, reply: Result<Reply, RequestError>, now
             }
             // Its row may still be on its way; `fleet::hold` goes on when it is there.
             app.expected = Some(Expected { agent, open, key });
+            Effects::new()
+        }
+        // Stopped before it started: nothing to give back; the line's history has the task.
+        (Call::Spawn { from, .. }, Err(error)) if error.code == ErrorCode::Gone => {
+            if from == Place::Form {
+                app.form.waiting = false;
+            }
+            fail(app, now, app.place(), "not started", &error);
             Effects::new()
         }
         (Call::Spawn { draft, from, .. }, Err(error)) => {
@@ -227,7 +235,13 @@ fn fail(app: &mut App, now: Now, place: Place, what: &str, error: &RequestError)
         | ErrorCode::StartFailed
         | ErrorCode::Gone
         | ErrorCode::Unsupported
-        | ErrorCode::Internal => format!("{what}: {}", error.message),
+        | ErrorCode::Internal => {
+            // The core may say the same words first: they are said once.
+            let said = ["not started: ", "not delivered: "]
+                .iter()
+                .find_map(|words| error.message.strip_prefix(words));
+            format!("{what}: {}", said.unwrap_or(&error.message))
+        }
     };
     // Where the act was may not be on the screen any more; then it is said where the person is.
     let here = app.place();

@@ -174,6 +174,10 @@ fn begin(app: &mut App, now: Now, open: bool) -> Effects {
     // The focus stays: a second task can be typed at once, and its letters are never commands.
     let draft = app.dispatch.line.take();
     remember(app, &draft);
+    if !app.form.waiting {
+        // What was filled in belonged to another task.
+        app.form = super::form::Form::default();
+    }
     let request = SpawnRequest {
         prompt: draft.trim().to_owned(),
         label: None,
@@ -219,7 +223,10 @@ pub fn reachable(app: &mut App, now: Now) -> bool {
                 now,
                 place,
                 true,
-                "the core is gone; nothing can be started",
+                match place {
+                    Place::Agent(_) => "the core is gone; nothing can be sent",
+                    Place::Fleet | Place::Form => "the core is gone; nothing can be started",
+                },
                 hint,
             );
             false
