@@ -78,8 +78,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         ..RunOptions::default()
     };
     let connector = connector(args, Arc::clone(&ground), folder.clone());
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One thread: the screen waits for the core anyway, and news need not change threads.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let reason = runtime.block_on(Box::pin(tui::run(options, connector)));

@@ -93,8 +93,8 @@ impl Decoder {
             self.skipped = None;
             self.tail.clear();
             self.held.clear();
-            // One giant line must not pin its memory for the life of the child.
-            if self.held.capacity() > 1024 * 1024 {
+            // One long line must not pin its memory for the life of the child.
+            if self.held.capacity() > 64 * 1024 {
                 self.held = Vec::new();
             }
         }

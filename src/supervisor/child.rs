@@ -14,12 +14,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Event;
 use super::leftovers::Tracks;
 use super::live::AgentLive;
+use super::pipe::{Hurry, Pipe};
 use super::shared::Shared;
 use crate::fleet::ids::{CoreId, InstanceId};
 use crate::fleet::interpret::{Fact, Interpreter};
@@ -38,8 +38,8 @@ const WRITER_QUEUE: usize = 64;
 const READ_BUFFER: usize = 128 * 1024;
 /// Asked of the kernel for the stdout pipe, so that a burst does not stall the child.
 const PIPE_SIZE: usize = 1 << 20;
-/// A child that streams is read once per frame, not once per record.
-const READ_PAUSE: Duration = Duration::from_millis(12);
+/// A child that streamed is looked at this often in vain before it is waited for.
+const QUIET_TICKS: u8 = 1;
 /// stderr lines kept.
 const STDERR_LINES: usize = 40;
 /// Longest kept stderr line, in bytes.
@@ -56,18 +56,21 @@ pub struct ChildHandle {
     writer: mpsc::Sender<Vec<u8>>,
     close: CancellationToken,
     tracks: Arc<Tracks>,
+    hurry: Arc<Hurry>,
 }
 
 impl ChildHandle {
     /// Queues a command line. `false` = the child is deaf.
     #[must_use]
     pub fn write(&self, line: Vec<u8>) -> bool {
+        self.hurry.begin();
         self.writer.try_send(line).is_ok()
     }
 
     /// Records the process tree and then closes stdin: in this order, since what leaves the tree on
     /// EOF must be found later.
     pub fn close_stdin(&self) {
+        self.hurry.begin();
         let (tracks, close, pid) = (
             Arc::clone(&self.tracks),
             self.close.clone(),
@@ -81,6 +84,7 @@ impl ChildHandle {
 
     /// Signals the whole process group.
     pub fn signal_group(&self, signal: Signal) {
+        self.hurry.begin();
         let (process, tracks) = (self.process, Arc::clone(&self.tracks));
         tokio::task::spawn_blocking(move || {
             tracks.record(process.pid);
@@ -146,13 +150,28 @@ pub fn start(mut command: Command, setup: ChildSetup) -> io::Result<ChildHandle>
         setup.instance,
         setup.events.clone(),
     ));
-    tokio::spawn(run(child, stdout, stderr, setup, Arc::clone(&tracks), pid));
+    let hurry = Arc::new(Hurry::default());
+    let watch = Watch {
+        tracks: Arc::clone(&tracks),
+        hurry: Arc::clone(&hurry),
+        pid,
+    };
+    tokio::spawn(run(child, stdout, stderr, setup, watch));
     Ok(ChildHandle {
         process,
         writer,
         close,
         tracks,
+        hurry,
     })
+}
+
+/// What the tasks of a child share with its handle.
+#[derive(Clone)]
+struct Watch {
+    tracks: Arc<Tracks>,
+    hurry: Arc<Hurry>,
+    pid: u32,
 }
 
 /// Writes command lines until stdin is to be closed. A child that does not read blocks only this
@@ -196,8 +215,7 @@ async fn run(
     stdout: ChildStdout,
     stderr: ChildStderr,
     mut setup: ChildSetup,
-    tracks: Arc<Tracks>,
-    pid: u32,
+    watch: Watch,
 ) {
     let instance = setup.instance;
     let core = setup.core;
@@ -206,7 +224,7 @@ async fn run(
     let (guard, alive) = (setup.guard, Arc::clone(&setup.alive));
     let tail = Arc::new(Mutex::new(VecDeque::new()));
     let mut err_task = tokio::spawn(drain_stderr(stderr, Arc::clone(&tail)));
-    let mut out_task = tokio::spawn(read_stdout(stdout, setup, Arc::clone(&tracks), pid));
+    let mut out_task = tokio::spawn(read_stdout(stdout, setup, watch.clone()));
 
     // Death is the wait status, never the end of a pipe (case B023).
     let mut drained = false;
@@ -234,7 +252,8 @@ async fn run(
 
     // Counted until the sweep is over: two that end together both leave the orphans alone.
     let guard = guard.filter(|_| alive.load(Ordering::Acquire) == 1);
-    let swept = tokio::task::spawn_blocking(move || tracks.sweep(core, instance, guard)).await;
+    let swept =
+        tokio::task::spawn_blocking(move || watch.tracks.sweep(core, instance, guard)).await;
     alive.fetch_sub(1, Ordering::AcqRel);
     out_task.abort();
     err_task.abort();
@@ -305,7 +324,15 @@ fn keep(tail: &Mutex<VecDeque<String>>, line: &mut Vec<u8>) {
 }
 
 /// Reads records until the end of the pipe.
-async fn read_stdout(mut stdout: ChildStdout, setup: ChildSetup, tracks: Arc<Tracks>, pid: u32) {
+async fn read_stdout(stdout: ChildStdout, setup: ChildSetup, watch: Watch) {
+    let Watch { tracks, hurry, pid } = watch;
+    let mut pipe = match Pipe::new(stdout) {
+        Ok(pipe) => pipe,
+        Err(error) => {
+            tracing::error!(pid, %error, "the output of a child cannot be read");
+            return;
+        }
+    };
     let mut decoder = Decoder::new(setup.record_limit);
     let mut reader = Reader {
         interpreter: Interpreter::new(),
@@ -317,23 +344,24 @@ async fn read_stdout(mut stdout: ChildStdout, setup: ChildSetup, tracks: Arc<Tra
         wanted_tools: setup.tools.clone(),
     };
     let mut buffer = vec![0_u8; READ_BUFFER];
+    // Ticks it was looked at in vain.
+    let mut quiet = QUIET_TICKS;
     loop {
-        let expiry = setup.live.lock().live.next_expiry();
-        let read = tokio::select! {
-            read = stdout.read(&mut buffer) => read,
-            // Pi closes a dialog with a time limit without a word (pi-facts §3).
-            () = sleep_until_wall(expiry), if expiry.is_some() => {
-                setup.live.lock().live.expire(wall_ms());
-                setup.live.touch();
-                setup.shared.ring();
+        let n = match pipe.read(&mut buffer) {
+            Ok(Some(0)) | Err(_) => break,
+            Ok(Some(n)) => n,
+            Ok(None) if quiet < QUIET_TICKS && !hurry.is_on() => {
+                quiet += 1;
+                hurry.tick().await;
+                continue;
+            }
+            Ok(None) => {
+                if wait_for_more(&mut pipe, &setup).await.is_err() {
+                    break;
+                }
                 continue;
             }
         };
-        let n = match read {
-            Ok(0) | Err(_) => break,
-            Ok(n) => n,
-        };
-        let began = Instant::now();
         let chunk = buffer.get(..n).unwrap_or_default();
         {
             let mut inner = setup.live.lock();
@@ -346,12 +374,16 @@ async fn read_stdout(mut stdout: ChildStdout, setup: ChildSetup, tracks: Arc<Tra
             inner.bound(setup.transcript_limit);
         }
         setup.live.touch();
-        setup.shared.ring();
         if std::mem::take(&mut reader.tool_started) {
             let tracks = Arc::clone(&tracks);
             tokio::task::spawn_blocking(move || tracks.record(pid));
         }
         let told = !reader.facts.is_empty();
+        if told {
+            setup.shared.ring();
+        } else {
+            setup.shared.ring_later();
+        }
         for fact in reader.facts.drain(..) {
             let instance = setup.instance;
             if setup
@@ -363,9 +395,31 @@ async fn read_stdout(mut stdout: ChildStdout, setup: ChildSetup, tracks: Arc<Tra
                 return;
             }
         }
-        // Deltas can wait for the next frame; anything that decides something cannot.
-        if !told && n < READ_BUFFER / 2 {
-            tokio::time::sleep_until(began + READ_PAUSE).await;
+        if told {
+            hurry.end();
+        }
+        // Deltas can wait for the next tick; anything that decides something cannot.
+        if told || hurry.is_on() || n >= READ_BUFFER / 2 {
+            quiet = QUIET_TICKS;
+            tokio::task::yield_now().await;
+        } else {
+            quiet = 0;
+            hurry.tick().await;
+        }
+    }
+}
+
+/// Waits for output, or for a dialog to close: Pi closes one with a time limit without a word
+/// (pi-facts §3).
+async fn wait_for_more(pipe: &mut Pipe, setup: &ChildSetup) -> io::Result<()> {
+    let expiry = setup.live.lock().live.next_expiry();
+    tokio::select! {
+        readable = pipe.readable() => readable,
+        () = sleep_until_wall(expiry), if expiry.is_some() => {
+            setup.live.lock().live.expire(wall_ms());
+            setup.live.touch();
+            setup.shared.ring();
+            Ok(())
         }
     }
 }

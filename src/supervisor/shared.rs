@@ -39,10 +39,11 @@ impl Table {
     }
 }
 
-/// The table and its bell.
+/// The table and its bells.
 pub struct Shared {
     table: Mutex<Table>,
     bell: watch::Sender<u64>,
+    urgent: watch::Sender<u64>,
 }
 
 impl Shared {
@@ -58,6 +59,7 @@ impl Shared {
                 index: HashMap::new(),
             }),
             bell: watch::Sender::new(0),
+            urgent: watch::Sender::new(0),
         })
     }
 
@@ -65,8 +67,15 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes viewers that wait.
+    /// Wakes viewers that wait, also those that are in no hurry.
     pub fn ring(&self) {
+        self.bell.send_modify(|n| *n = n.wrapping_add(1));
+        self.urgent.send_modify(|n| *n = n.wrapping_add(1));
+    }
+
+    /// Wakes viewers that wait. What is new is only more of the same, such as text: it need not be
+    /// seen with the next frame.
+    pub fn ring_later(&self) {
         self.bell.send_modify(|n| *n = n.wrapping_add(1));
     }
 
@@ -74,6 +83,12 @@ impl Shared {
     #[must_use]
     pub fn listen(&self) -> watch::Receiver<u64> {
         self.bell.subscribe()
+    }
+
+    /// A receiver that changes only when it was something that should be seen soon.
+    #[must_use]
+    pub fn listen_urgent(&self) -> watch::Receiver<u64> {
+        self.urgent.subscribe()
     }
 
     /// Puts the machine's view of an agent into its row; the live part stays.

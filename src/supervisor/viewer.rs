@@ -1,5 +1,5 @@
 //! One viewer of the supervisor: the in-process `FleetClient`. It keeps what the viewer has seen and
-//! hands out the difference, at most every 16 ms.
+//! hands out the difference, at most every 16 ms; while agents only stream, every 32 ms.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,9 @@ use crate::fleet::ids::AgentId;
 
 /// Shortest time between two batches: one frame.
 const FRAME: Duration = Duration::from_millis(16);
+/// The same while nothing happens but streaming: every frame would cost twice as much (design §9)
+/// and look the same.
+const STREAMING: Duration = Duration::from_millis(32);
 
 #[derive(Default)]
 struct Seen {
@@ -24,23 +27,30 @@ struct Seen {
     last_batch: Option<Instant>,
 }
 
+struct Bells {
+    any: watch::Receiver<u64>,
+    urgent: watch::Receiver<u64>,
+}
+
 /// See the module.
 pub struct Viewer {
     handle: Handle,
     shared: Arc<Shared>,
     seen: Mutex<Seen>,
-    bell: tokio::sync::Mutex<watch::Receiver<u64>>,
+    bells: tokio::sync::Mutex<Bells>,
 }
 
 impl Viewer {
     pub(super) fn new(handle: Handle, shared: Arc<Shared>) -> Self {
-        let mut bell = shared.listen();
-        bell.mark_changed();
+        let mut any = shared.listen();
+        any.mark_changed();
+        let mut urgent = shared.listen_urgent();
+        urgent.mark_changed();
         Self {
             handle,
             shared,
             seen: Mutex::new(Seen::default()),
-            bell: tokio::sync::Mutex::new(bell),
+            bells: tokio::sync::Mutex::new(Bells { any, urgent }),
         }
     }
 
@@ -132,21 +142,29 @@ impl FleetClient for Viewer {
 
     fn updates(&self) -> BoxFuture<'_, Option<Vec<Update>>> {
         Box::pin(async move {
-            let mut bell = self.bell.lock().await;
+            let mut bells = self.bells.lock().await;
+            let Bells { any, urgent } = &mut *bells;
             loop {
-                if bell.has_changed().is_ok_and(|c| !c) {
+                if any.has_changed().is_ok_and(|c| !c) {
                     tokio::select! {
-                        changed = bell.changed() => if changed.is_err() { return None },
+                        changed = any.changed() => if changed.is_err() { return None },
                         () = self.handle.ended() => return None,
                     }
                     // Seen only once the batch is taken: a dropped future loses nothing.
-                    bell.mark_changed();
+                    any.mark_changed();
                 }
                 let last = self.seen().last_batch;
                 if let Some(last) = last {
-                    tokio::time::sleep_until(last + FRAME).await;
+                    tokio::select! {
+                        () = tokio::time::sleep_until(last + STREAMING) => {}
+                        _ = urgent.changed() => {
+                            urgent.mark_changed();
+                            tokio::time::sleep_until(last + FRAME).await;
+                        }
+                    }
                 }
-                bell.mark_unchanged();
+                any.mark_unchanged();
+                urgent.mark_unchanged();
                 let batch = self.collect();
                 if !batch.is_empty() {
                     return Some(batch);

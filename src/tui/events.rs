@@ -5,15 +5,20 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
+use futures_util::task::AtomicWaker;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Events of the terminal in order.
 #[derive(Default)]
 pub struct Input {
     stream: Option<EventStream>,
+    call: Arc<Call>,
     early: VecDeque<Event>,
     late: LateReply,
 }
@@ -23,6 +28,7 @@ impl Input {
     pub fn open(&mut self, typed: &[u8]) {
         self.early.extend(decode(typed).into_iter().map(Event::Key));
         self.stream = Some(EventStream::new());
+        self.call.came.store(true, Ordering::Release);
     }
 
     /// Stops reading and forgets what was not taken.
@@ -47,12 +53,49 @@ impl Input {
             let Some(stream) = &mut self.stream else {
                 return std::future::pending().await;
             };
-            let event = stream.next().await?;
+            let call = &self.call;
+            let event = std::future::poll_fn(|cx| call.poll(stream, cx)).await?;
             match event {
                 Ok(Event::Key(key)) if self.late.swallows(&key) => {}
                 other => return Some(other),
             }
         }
+    }
+}
+
+/// Whether the event stream has called since it was looked at in vain. Looking is not free: it
+/// tries for a lock that the stream's own thread holds while it waits.
+#[derive(Default)]
+struct Call {
+    came: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        self.came.store(true, Ordering::Release);
+        self.task.wake();
+    }
+}
+
+impl Call {
+    fn poll(
+        self: &Arc<Self>,
+        stream: &mut EventStream,
+        cx: &Context<'_>,
+    ) -> Poll<Option<io::Result<Event>>> {
+        // First, so that a call that comes just now is not missed.
+        self.task.register(cx.waker());
+        if !self.came.swap(false, Ordering::AcqRel) {
+            return Poll::Pending;
+        }
+        let waker = Waker::from(Arc::clone(self));
+        let found = stream.poll_next_unpin(&mut Context::from_waker(&waker));
+        if found.is_ready() {
+            // There may be more.
+            self.came.store(true, Ordering::Release);
+        }
+        found
     }
 }
 

@@ -66,6 +66,8 @@ pub(super) fn settle_text(log: &mut TranscriptLog, seq: u64, whole: Option<&str>
             if let Some(whole) = repair {
                 *text = cut::head(whole, MAX_TEXT);
             }
+            // It was grown in steps: half of what it holds may be empty.
+            text.shrink_to_fit();
         }
     });
 }

@@ -153,6 +153,13 @@ impl Backend for Quiet {
     }
 
     fn size(&self) -> io::Result<Size> {
+        // Asked twice a frame; crossterm opens the terminal anew each time.
+        if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout())
+            && size.ws_col > 0
+            && size.ws_row > 0
+        {
+            return Ok(Size::new(size.ws_col, size.ws_row));
+        }
         let (width, height) = crossterm::terminal::size()?;
         Ok(Size::new(width.max(1), height.max(1)))
     }
