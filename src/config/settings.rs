@@ -53,7 +53,7 @@ impl Default for Settings {
             launch_slots: std::thread::available_parallelism().map_or(2, usize::from),
             core_idle_exit: Duration::from_secs(600),
             record_limit: 64 << 20,
-            transcript_limit: 2 << 20,
+            transcript_limit: 1 << 20,
             double_key: Duration::from_millis(2000),
         }
     }
@@ -179,7 +179,7 @@ pub const TABLE: &[Setting] = &[
     Setting {
         key: "limits.transcript_bytes",
         env: "PI_AGENTS_LIMITS_TRANSCRIPT_BYTES",
-        default: "2097152",
+        default: "1048576",
         doc: "text of one agent kept in memory, in bytes; the rest stays in its session file",
         kind: Kind::Count {
             least: 64 * 1024,

@@ -81,6 +81,8 @@ fn a_person_starts_watches_redirects_stops_and_brings_back() {
     t.wait_text("stopped by you");
     t.keys("are you there?<enter>");
     t.wait_text("I am back and remember src/date.ts.");
+    // While it runs, the key would ask for its end.
+    t.wait_text("‖ idle");
     let last = model.wait_request("the revived request", |r| r.get(3).cloned());
     assert!(
         last.texts("user")
