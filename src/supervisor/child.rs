@@ -241,6 +241,7 @@ async fn run(
             }
         }
     };
+    watch.hurry.begin();
     if !drained {
         finish(&mut out_task).await;
     }
