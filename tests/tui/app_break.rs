@@ -2,6 +2,7 @@
 
 use pi_agents::client::{ErrorCode, Request, RequestError, SpawnRequest};
 use pi_agents::fleet::agent::ToolChoice;
+use pi_agents::fleet::transcript::{EntryKind, ToolEntry, ToolState};
 use pi_agents::tui::ExitReason;
 use pi_agents::tui::app::{Focus, Screen};
 
@@ -169,4 +170,46 @@ fn the_form_of_the_next_task_is_empty() {
     desk.press("enter");
     assert_eq!(desk.client.asked(), [Request::Spawn(spawn("three"))]);
     assert_eq!(desk.app.form.model.text(), "");
+}
+
+// screens.md §3: on opening, a rule marks what is new
+#[test]
+fn what_came_since_an_agent_was_left_is_ruled_off_when_it_is_opened_again() {
+    let text = |text: &str| EntryKind::Text {
+        text: text.into(),
+        done: true,
+    };
+    let mut desk = desk();
+    desk.client.entry(id(1), text("the first answer"));
+    desk.settle();
+    desk.press("enter");
+    desk.sees("the first answer");
+    desk.misses("new since");
+    desk.press("left");
+    desk.client.entry(
+        id(1),
+        EntryKind::Tool(ToolEntry {
+            call_id: "c".into(),
+            name: "bash".into(),
+            args: r#"{"command":"ls"}"#.into(),
+            output: "a".into(),
+            hidden_lines: 0,
+            state: ToolState::Done,
+            started_ms: None,
+            took_ms: Some(3),
+        }),
+    );
+    desk.client.entry(id(1), text("the second answer"));
+    desk.settle();
+    desk.press("enter");
+    desk.sees("── new since 12:00 · 1 tool, 1 answer ──");
+    let lines = desk.lines();
+    let at = |text: &str| lines.iter().position(|l| l.contains(text)).unwrap();
+    assert!(at("the first answer") < at("new since") && at("new since") < at("bash"));
+    // What comes while one looks is not new, and the rule goes with the view.
+    desk.client.entry(id(1), text("the third answer"));
+    desk.settle();
+    desk.sees("1 tool, 1 answer");
+    desk.press("left enter");
+    desk.misses("new since");
 }

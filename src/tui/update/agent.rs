@@ -6,6 +6,8 @@ use crate::fleet::ids::AgentId;
 use crate::tui::app::{App, Call, Effects, Focus, Now, Place, Screen};
 use crate::tui::composer::Composer;
 use crate::tui::frame::Urgency;
+use crate::tui::numbers;
+use crate::tui::text::SafeText;
 
 use super::dialog::DialogForm;
 
@@ -162,10 +164,23 @@ pub fn escape(app: &mut App, now: Now) -> Effects {
     vec![app.ask(Call::Abort(id), request)]
 }
 
+/// `12:03`.
+fn time_of_day(zone: &jiff::tz::TimeZone, wall_ms: i64) -> SafeText {
+    match jiff::Timestamp::from_millisecond(wall_ms) {
+        Ok(at) => {
+            let at = zone.to_datetime(at);
+            numbers::clock(at.hour(), at.minute())
+        }
+        Err(_) => SafeText::from_static("before"),
+    }
+}
+
 /// Back to the fleet. What is typed stays.
 pub fn back(app: &mut App, now: Now) -> Effects {
     if let Some(id) = viewed(app) {
         app.mark_seen(id);
+        let clock = time_of_day(&app.settings.zone, now.wall);
+        app.streams.leave(id, clock);
         app.agents.entry(id).or_default().focus = AgentFocus::Composer;
     }
     app.screen = Screen::Fleet;

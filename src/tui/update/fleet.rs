@@ -200,6 +200,7 @@ pub fn open_agent(app: &mut App, now: Now, id: AgentId) -> Effects {
     app.screen = Screen::Agent(id);
     app.overlay = None;
     app.mark_seen(id);
+    app.streams.enter(id);
     super::dialog::sync(app, now, true);
     app.redraw(Urgency::Now);
     Effects::new()

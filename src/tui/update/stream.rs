@@ -8,12 +8,14 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::fleet::ids::AgentId;
-use crate::fleet::transcript::{TranscriptLog, TranscriptPatch};
+use crate::fleet::transcript::{EntryKind, TranscriptLog, TranscriptPatch};
 use crate::tui::app::{App, Effects, Now, Screen};
 use crate::tui::cards;
 use crate::tui::frame::Urgency;
+use crate::tui::numbers;
+use crate::tui::text::SafeText;
 use crate::tui::theme::Theme;
-use crate::tui::viewport::{Below, ViewCtx, Viewport};
+use crate::tui::viewport::{Below, Mark, ViewCtx, Viewport};
 use crate::tui::widgets::scrollbar;
 
 /// How many conversations are kept after they left the screen: going back shows them at once.
@@ -25,6 +27,10 @@ struct Stream {
     log: TranscriptLog,
     view: Viewport,
     cursor: Option<u64>,
+    /// Where its reader left it, and when: first entry that was not seen, time of day.
+    left: Option<(u64, SafeText)>,
+    /// It was opened, and the news since are not here yet.
+    opening: bool,
     /// When it was last on the screen, as a count of drawings.
     used: u64,
 }
@@ -35,8 +41,44 @@ impl Default for Stream {
             log: TranscriptLog::new(),
             view: Viewport::new(),
             cursor: None,
+            left: None,
+            opening: false,
             used: 0,
         }
+    }
+}
+
+impl Stream {
+    /// Puts the rule above what is new; nothing new, or never left = no rule.
+    fn rule_off(&mut self) {
+        let Some((seq, clock)) = self.left.take() else {
+            return;
+        };
+        if self.log.next_seq() <= seq || seq <= self.log.first_seq() {
+            return;
+        }
+        let (mut tools, mut answers) = (0, 0);
+        for entry in self.log.iter().filter(|e| e.seq >= seq) {
+            match entry.kind {
+                EntryKind::Tool(_) => tools += 1,
+                EntryKind::Text { .. } => answers += 1,
+                EntryKind::User { .. }
+                | EntryKind::Thinking { .. }
+                | EntryKind::Notice { .. }
+                | EntryKind::Custom { .. }
+                | EntryKind::RunEnd { .. } => {}
+            }
+        }
+        let mut text = SafeText::from_static("new since ").with(&clock);
+        let mut before = " · ";
+        for (n, noun) in [(tools, "tool"), (answers, "answer")] {
+            if n > 0 {
+                text.push_static(before);
+                text.push(&numbers::count(n, noun));
+                before = ", ";
+            }
+        }
+        self.view.set_mark(Some(Mark { seq, text }));
     }
 }
 
@@ -96,6 +138,9 @@ impl Streams {
             return true;
         }
         let fits = stream.log.apply(patch);
+        if std::mem::take(&mut stream.opening) {
+            stream.rule_off();
+        }
         self.evict();
         fits
     }
@@ -142,6 +187,27 @@ impl Streams {
         Shown {
             moves: stream.view.moving(&stream.log),
             empty: stream.log.is_empty(),
+        }
+    }
+
+    /// Its reader opens a conversation: what came since it was left is ruled off.
+    pub fn enter(&mut self, id: AgentId) {
+        let watched = self.watched.contains(&id);
+        if let Some(stream) = self.by.get_mut(&id) {
+            if watched {
+                stream.rule_off();
+            } else {
+                stream.opening = true;
+            }
+        }
+    }
+
+    /// Its reader leaves it, at that time of day.
+    pub fn leave(&mut self, id: AgentId, clock: SafeText) {
+        if let Some(stream) = self.by.get_mut(&id) {
+            stream.left = Some((stream.log.next_seq(), clock));
+            stream.opening = false;
+            stream.view.set_mark(None);
         }
     }
 

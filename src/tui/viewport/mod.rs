@@ -24,7 +24,9 @@ use self::heights::Heights;
 use self::moves::Move;
 use super::cards::{self, CardCtx, Memo, Sort};
 use super::paint::Row;
+use super::text::SafeText;
 use super::theme::Theme;
+use super::width;
 use crate::fleet::transcript::{Entry, EntryKind, TranscriptLog};
 
 /// Drawings kept at most; beyond it the ones not used for longest go.
@@ -75,6 +77,8 @@ struct Key {
     rev: u64,
     width: usize,
     folded: bool,
+    /// The rule of what is new stands above it.
+    ruled: bool,
     /// Spinner frame and second, for cards that move.
     moment: (Option<usize>, i64),
 }
@@ -82,9 +86,36 @@ struct Key {
 #[derive(Debug, Default)]
 struct Drawing {
     key: Option<Key>,
+    /// What is drawn.
     rows: Vec<Row>,
+    /// The card alone, while a rule stands above it.
+    card: Vec<Row>,
     memo: Memo,
     used: u64,
+}
+
+/// A rule between what was seen and what is new (screens.md §3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The first new entry.
+    pub seq: u64,
+    /// What the rule says.
+    pub text: SafeText,
+}
+
+impl Mark {
+    /// `── new since 12:03 · 3 tools, 1 answer ──────`
+    fn rule(&self, width: usize, theme: &Theme) -> Row {
+        let used = 4 + width::width(self.text.as_str());
+        Row::new()
+            .put("── ", theme.border_muted)
+            .put(&self.text, theme.accent)
+            .put(" ", theme.border_muted)
+            .put(
+                SafeText::repeat('─', width.saturating_sub(used)),
+                theme.border_muted,
+            )
+    }
 }
 
 /// A scrolling view of one transcript.
@@ -105,6 +136,7 @@ pub struct Viewport {
     area: Rect,
     width: usize,
     frame: u64,
+    mark: Option<Mark>,
 }
 
 impl Default for Viewport {
@@ -130,7 +162,13 @@ impl Viewport {
             area: Rect::ZERO,
             width: 0,
             frame: 0,
+            mark: None,
         }
+    }
+
+    /// Puts the rule of what is new above an entry, or takes it away.
+    pub fn set_mark(&mut self, mark: Option<Mark>) {
+        self.mark = mark;
     }
 
     /// True while the end is followed.
@@ -292,6 +330,7 @@ impl Viewport {
             rev,
             width: self.width,
             folded: folded && cards::folds(&entry.kind),
+            ruled: self.mark.as_ref().is_some_and(|m| m.seq == seq),
             moment: if cards::moves(&entry.kind) {
                 (ctx.spinner, ctx.now_ms.div_euclid(1000))
             } else {
@@ -305,9 +344,10 @@ impl Viewport {
         }
         if drawing
             .key
-            .is_none_or(|k| k.width != key.width || k.folded != key.folded)
+            .is_none_or(|k| (k.width, k.folded, k.ruled) != (key.width, key.folded, key.ruled))
         {
             drawing.rows.clear();
+            drawing.card.clear();
             drawing.memo = Memo::default();
         }
         let card = CardCtx {
@@ -319,7 +359,16 @@ impl Viewport {
             zone: ctx.zone,
             above: above(seq, log),
         };
-        cards::render(entry, &card, &mut drawing.memo, &mut drawing.rows);
+        match self.mark.as_ref().filter(|_| key.ruled) {
+            None => cards::render(entry, &card, &mut drawing.memo, &mut drawing.rows),
+            Some(mark) => {
+                cards::render(entry, &card, &mut drawing.memo, &mut drawing.card);
+                drawing.rows.clear();
+                drawing.rows.push(Row::new());
+                drawing.rows.push(mark.rule(self.width, ctx.theme));
+                drawing.rows.extend(drawing.card.iter().cloned());
+            }
+        }
         drawing.key = Some(key);
         let rows = drawing.rows.len();
         self.heights
