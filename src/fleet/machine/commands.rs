@@ -245,6 +245,11 @@ impl Machine {
         let Some((agent, instance)) = self.both(id) else {
             return;
         };
+        let was_live = agent
+            .instance
+            .as_ref()
+            .is_some_and(|i| i.phase != Phase::Sweeping);
+        let call = call.map(|call| (call, was_live));
         match &mut agent.ending {
             Some(ending) => {
                 ending.calls.extend(call);

@@ -85,8 +85,8 @@ impl Machine {
                 ),
             }
         }
-        for call in ending.into_iter().flat_map(|e| e.calls) {
-            self.answer(call, Ok(Reply::Stopped { was_live: true }));
+        for (call, was_live) in ending.into_iter().flat_map(|e| e.calls) {
+            self.answer(call, Ok(Reply::Stopped { was_live }));
         }
         self.notice(id, Level::Error, format!("start failed: {reason}"));
         self.out.push(Effect::Save(id));
@@ -233,8 +233,8 @@ impl Machine {
                 format!("{left} process(es) of its tools could not be ended"),
             );
         }
-        for call in calls {
-            self.answer(call, Ok(Reply::Stopped { was_live: true }));
+        for (call, was_live) in calls {
+            self.answer(call, Ok(Reply::Stopped { was_live }));
         }
         self.publish(id);
         self.route(now, id);

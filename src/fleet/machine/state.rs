@@ -146,8 +146,9 @@ impl Instance {
 #[derive(Clone, Debug)]
 pub(super) struct Ending {
     pub(super) why: EndWhy,
-    /// Answered with `Stopped` when the process is proven gone.
-    pub(super) calls: Vec<CallId>,
+    /// Answered with `Stopped` when the process is proven gone, and whether it still had to be ended
+    /// when they asked.
+    pub(super) calls: Vec<(CallId, bool)>,
 }
 
 /// Reason to end a process.

@@ -533,3 +533,19 @@ fn a_harmless_line_of_pi_is_not_the_reason_of_a_death() {
         "exit code 3: Error: bad flag"
     );
 }
+
+#[test]
+fn a_stop_between_death_and_sweep_says_that_nothing_was_running() {
+    // R-TOOL-03: the same answer whether the last left-over is gone yet or not
+    let mut w = World::new();
+    let a = w.running();
+    w.exit(&a, None, Some(9));
+    let call = w.stop(a.agent);
+    assert!(w.answers(call).is_empty(), "left-overs may still be there");
+    w.swept(&a);
+    assert_eq!(w.answer(call), Ok(Reply::Stopped { was_live: false }));
+    assert!(
+        matches!(w.status(a.agent), Status::Failed { .. }),
+        "what happened stays"
+    );
+}
