@@ -56,6 +56,25 @@ pub fn signalled(signal: i32) -> i32 {
     128 + signal
 }
 
+/// Whether a shell of our own session is above, which sees a suspension and can end it. `false` also
+/// when that cannot be known: below a leader outside of our pid namespace (a container), where both
+/// sessions read as zero.
+#[must_use]
+pub fn has_shell() -> bool {
+    let shell = session_of(std::os::unix::process::parent_id());
+    shell.is_some() && shell == session_of(std::process::id())
+}
+
+/// The session of a process. Not through `rustix`: its ids are never zero, and zero is what the kernel
+/// says for a leader that this pid namespace does not see.
+#[allow(unsafe_code)]
+fn session_of(pid: u32) -> Option<u32> {
+    let pid = libc::pid_t::try_from(pid).ok()?;
+    // SAFETY: getsid takes a number and touches no memory.
+    let session = unsafe { libc::getsid(pid) };
+    u32::try_from(session).ok().filter(|session| *session != 0)
+}
+
 /// Ignores a signal in this process from now on. Children started by [`super::spawn`] do not inherit it.
 ///
 /// # Errors

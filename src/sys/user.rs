@@ -27,14 +27,39 @@ pub struct Peer {
 
 /// The other end of a Unix socket.
 ///
+/// Not through `rustix`: its process ids are never zero, and the kernel says zero for a process of
+/// another pid namespace (a core in a container, say).
+///
 /// # Errors
 /// What the system said.
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
 pub fn peer(socket: &impl AsFd) -> io::Result<Peer> {
-    let credentials = rustix::net::sockopt::socket_peercred(socket)?;
+    use std::os::fd::AsRawFd;
+    let mut credentials = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let size = size_of::<libc::ucred>();
+    let mut length = libc::socklen_t::try_from(size).unwrap_or_default();
+    // SAFETY: the descriptor is open for the whole call; both pointers are valid for writing and the length is
+    // that of what the first one points to.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
     Ok(Peer {
-        uid: credentials.uid.as_raw(),
-        pid: u32::try_from(credentials.pid.as_raw_nonzero().get()).ok(),
+        uid: credentials.uid,
+        pid: u32::try_from(credentials.pid).ok().filter(|pid| *pid != 0),
     })
 }
 

@@ -23,6 +23,7 @@ use crossterm::{cursor, queue};
 use ratatui::layout::Size;
 
 use super::theme::Depth;
+use crate::sys::signals;
 
 pub use ask::{Answers, ask, read_answers};
 pub use quiet::Quiet;
@@ -231,11 +232,8 @@ impl Drop for Screen {
 /// The screen must be left. `false` = nobody could ever wake it: there is no shell above.
 #[must_use]
 pub fn suspend() -> bool {
-    use rustix::process::{
-        Signal, getpid, getppid, getsid, kill_current_process_group, kill_process,
-    };
-    let shell = getppid().and_then(|parent| getsid(Some(parent)).ok());
-    if shell.is_none() || shell != getsid(None).ok() {
+    use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
+    if !signals::has_shell() {
         return false;
     }
     // The others of the group stop by this; a handler may be in place here, so it cannot be

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io::Write;
 
+use pi_agents::sys::process;
 use serde_json::{Map, Value, json};
 
 /// Variables that are logged besides `PI_*`; `FAKE_PI_LOG_ENV` adds others, separated by commas.
@@ -24,8 +25,9 @@ pub(crate) fn start(argv: &[OsString]) {
         }
     }
     let pid = std::process::id();
-    let group = rustix::process::getpgrp().as_raw_nonzero().get();
-    let session = rustix::process::getsid(None).map_or(0, |id| id.as_raw_nonzero().get());
+    // Group and session are 0 when their leader is outside of this pid namespace.
+    let me = process::read(pid);
+    let (group, session) = me.map_or((0, 0), |me| (me.pgid, me.sid));
     let cwd = std::env::current_dir().unwrap_or_default();
     event(
         "start",
@@ -34,7 +36,7 @@ pub(crate) fn start(argv: &[OsString]) {
             "env": env,
             "cwd": text(cwd.as_os_str()),
             "parent": rustix::process::getppid().map_or(0, |id| id.as_raw_nonzero().get()),
-            "leads_group": u32::try_from(group) == Ok(pid),
+            "leads_group": group == pid,
             "session": session,
         }),
     );
