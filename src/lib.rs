@@ -13,4 +13,5 @@ pub mod guard;
 pub mod pi;
 pub mod supervisor;
 pub mod sys;
+pub mod tools;
 pub mod tui;

@@ -260,6 +260,7 @@ where
             name: env!("CARGO_PKG_NAME").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
+        host: None,
     };
     let mut lines = LineReader::new(reader, framing::MAX_LINE);
     let shaking = Box::pin(handshake(&mut lines, &mut writer, &hello));

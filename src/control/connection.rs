@@ -279,8 +279,15 @@ impl<R: AsyncRead + Unpin + Send> Reading<R> {
             client,
             _attached: Attached::new(Arc::clone(&self.context.attached)),
         });
-        self.answer(rpc::result(&id, &Initialized { version, core }))
-            .await
+        self.answer(rpc::result(
+            &id,
+            &Initialized {
+                version,
+                core,
+                host: None,
+            },
+        ))
+        .await
     }
 
     /// Starts a request. It is polled once here, so that the client session sees requests in the

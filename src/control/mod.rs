@@ -1,9 +1,10 @@
 //! The control protocol: JSON-RPC 2.0 over a Unix socket. Serves one `FleetClient`, implements one.
 //!
-//! `framing` cuts lines, `rpc` is the envelope, `protocol` the methods; `server` and `connection`
+//! `framing` cuts lines, `rpc` is the envelope, `protocol` the methods, `bridge` those of Pi's extension; `server` and `connection`
 //! serve, `client` asks; `socket` owns the file a core listens at, `discovery` finds it.
 //! Knows nothing of processes and of how requests are fulfilled.
 
+pub mod bridge;
 pub mod client;
 pub mod connection;
 pub mod discovery;

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::bridge::{HostFacts, HostWelcome};
 use super::rpc::{self, RpcError};
 use crate::client::{AgentRef, Env, ErrorCode, Reply, Request, RequestError, SpawnRequest, Update};
 use crate::fleet::ids::AgentId;
@@ -56,6 +57,10 @@ pub enum Direction {
     Call,
     /// Core to client, not answered.
     Notice,
+    /// Client to core, not answered.
+    ClientNotice,
+    /// Core to client, answered.
+    CoreCall,
 }
 
 /// One line of the protocol's reference. Its example is the golden file `NAME.json` (and
@@ -171,7 +176,7 @@ pub struct Program {
 }
 
 /// Params of `initialize`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Initialize {
     /// Role of the client.
     pub role: Role,
@@ -179,15 +184,21 @@ pub struct Initialize {
     pub versions: [u32; 2],
     /// What it is.
     pub client: Program,
+    /// Of a bridge: its Pi session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Box<HostFacts>>,
 }
 
 /// Result of `initialize`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Initialized {
     /// The version that holds.
     pub version: u32,
     /// The core.
     pub core: CoreView,
+    /// For a bridge: the host it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Box<HostWelcome>>,
 }
 
 /// Params of `core/closing`.

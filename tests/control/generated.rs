@@ -50,7 +50,8 @@ fn file_name(direction: Direction, name: &str) -> String {
     let name = name.replace('/', "-");
     match direction {
         Direction::Call => name,
-        Direction::Notice => format!("notice-{name}"),
+        Direction::Notice | Direction::ClientNotice => format!("notice-{name}"),
+        Direction::CoreCall => format!("core-{name}"),
     }
 }
 
@@ -70,10 +71,12 @@ fn files() -> Vec<(String, String)> {
             name: "pi-agents".into(),
             version: "0.1.0".into(),
         },
+        host: None,
     };
     let welcome = Initialized {
         version: 1,
         core: core_view(),
+        host: None,
     };
     call(
         method::INITIALIZE,

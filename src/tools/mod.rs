@@ -1,0 +1,4 @@
+//! The tools a model is given to work with agents: names, words, schemas, arguments. What they do is
+//! the machine's.
+
+pub mod subagents;

@@ -1,0 +1,3 @@
+//! The bridge: its part of the protocol, its files, and itself in a real Pi against a scripted core.
+
+mod generated;
