@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod answer;
+pub mod completion;
 pub mod ids;
 pub mod interpret;
 pub mod live;
@@ -10,6 +11,7 @@ pub mod machine;
 mod meter;
 pub mod model;
 pub mod name;
+pub mod outbox;
 pub mod path_text;
 pub mod roster;
 mod tool_line;

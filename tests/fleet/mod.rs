@@ -4,5 +4,6 @@ mod interpret;
 mod live;
 mod log;
 mod machine;
+mod outbox;
 mod reducer;
 mod robust;

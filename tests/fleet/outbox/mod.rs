@@ -1,0 +1,8 @@
+//! Tests of `fleet::completion` and `fleet::outbox`.
+
+mod claims;
+mod content;
+mod crash;
+mod kit;
+mod offers;
+mod questions;
