@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use source::{Source, modules_of, requirement_ids, rust_files};
+use source::{Source, case_numbers, modules_of, requirement_ids, rust_files};
 
 /// Who may import whom (`docs/architecture.md`). A layer that is not here fails.
 const LAYERS: [(&str, &[&str]); 12] = [
@@ -323,6 +323,77 @@ fn cited_requirements_exist() {
         cited > 50,
         "only {cited} citations were found: is this test blind?"
     );
+}
+
+/// A line of `tests/fixtures/cases.txt`.
+struct Case {
+    number: String,
+    kind: String,
+    later: bool,
+}
+
+fn known_cases() -> Vec<Case> {
+    let text = fs::read_to_string(root().join("tests/fixtures/cases.txt")).expect("cases");
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (case, later) = match line.split_once(" | later: ") {
+                Some((case, why)) => (case, Some(why)),
+                None => (line, None),
+            };
+            assert!(later.is_none_or(|why| why.len() > 10), "say why: {line}");
+            let words: Vec<&str> = case.split_whitespace().collect();
+            assert!(words.len() > 4, "number, kind and a title: {line}");
+            assert_eq!(case_numbers(words[0]).len(), 1, "a number: {line}");
+            Case {
+                number: words[0].to_owned(),
+                kind: words[1].to_owned(),
+                later: later.is_some(),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn cited_cases_exist_and_those_of_the_core_are_proven() {
+    let cases = known_cases();
+    let known: BTreeSet<&str> = cases.iter().map(|case| case.number.as_str()).collect();
+    assert_eq!(known.len(), cases.len(), "a number stands twice");
+    let mut breaches = Vec::new();
+    let mut proven = BTreeSet::new();
+    for path in repository_files() {
+        let text = path
+            .extension()
+            .is_some_and(|ext| ["rs", "md"].iter().any(|known| ext == *known));
+        // The checks of these checks speak of numbers that need not exist.
+        if !text || path.starts_with("tests/architecture") || path.starts_with("tests/fixtures") {
+            continue;
+        }
+        let content = fs::read_to_string(root().join(&path)).expect("text");
+        for (line, number) in case_numbers(&content) {
+            if !known.contains(number.as_str()) {
+                breaches.push(format!("{}:{line}: {number}", path.display()));
+            }
+            let comment = content
+                .lines()
+                .nth(line - 1)
+                .is_some_and(|text| text.trim_start().starts_with("//"));
+            if comment && path.starts_with("tests") {
+                proven.insert(number);
+            }
+        }
+    }
+    none("cases that are not in tests/fixtures/cases.txt", &breaches);
+    let forgotten: Vec<String> = cases
+        .iter()
+        .filter(|case| ["protocol", "lifecycle"].contains(&case.kind.as_str()))
+        .filter(|case| !case.later && !proven.contains(&case.number))
+        .map(|case| case.number.clone())
+        .collect();
+    none("cases that no test cites", &forgotten);
+    assert!(proven.len() > 30, "only {proven:?}: is this test blind?");
 }
 
 #[test]

@@ -197,6 +197,9 @@ struct Run {
     in_message: bool,
     /// Pi said that it will try again: what comes next is another attempt.
     will_retry: bool,
+    /// The pause before that attempt: Pi ends it with a record of its own before it settles, so a
+    /// settlement within it belongs to something else (case B004).
+    pausing: bool,
 }
 
 /// Reads one child's records, in order. One per process.
@@ -261,6 +264,7 @@ impl Interpreter {
                 if let Some(run) = &mut self.run {
                     run.close_message();
                     run.will_retry = *will_retry;
+                    run.pausing = *will_retry;
                 }
             }
             Record::AgentSettled { aborted } => self.settle(*aborted, out),
@@ -271,8 +275,9 @@ impl Interpreter {
                 out.push(Fact::CompactionStarted);
             }
             Record::CompactionEnd(end) => {
-                self.compacting = false;
-                if let Some(run) = &mut self.run {
+                // A repeated end costs nothing again (case B016).
+                let was = std::mem::replace(&mut self.compacting, false);
+                if let Some(run) = self.run.as_mut().filter(|_| was) {
                     run.usage.add(&totals(&end.usage));
                 }
                 out.push(Fact::CompactionEnded);
@@ -294,7 +299,12 @@ impl Interpreter {
                 since_ms: at_ms,
                 error: retry.error_message.clone().into_owned(),
             })),
-            Record::AutoRetryEnd(_) => out.push(Fact::RetryOver),
+            Record::AutoRetryEnd(_) => {
+                if let Some(run) = &mut self.run {
+                    run.pausing = false;
+                }
+                out.push(Fact::RetryOver);
+            }
             Record::ExtensionError(error) => out.push(Fact::ExtensionFailed {
                 error: one_line(&format!("{}: {}", error.path, error.error)),
             }),
@@ -324,7 +334,8 @@ impl Interpreter {
     }
 
     fn settle(&mut self, aborted: Option<bool>, out: &mut Vec<Fact>) {
-        if self.open {
+        let pausing = self.run.as_ref().is_some_and(|run| run.pausing);
+        if self.open || pausing && aborted != Some(true) {
             out.push(Fact::StraySettled);
         } else if self.compacting {
             self.settled = Some(aborted);
@@ -433,6 +444,7 @@ impl Run {
     /// Pi asks the provider again: nothing of the failed attempt is the run's answer.
     fn new_attempt(&mut self) {
         self.will_retry = false;
+        self.pausing = false;
         self.stop = StopReason::Unknown;
         self.error = None;
         self.aborted = false;

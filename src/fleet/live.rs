@@ -3,6 +3,8 @@
 //!
 //! Usage, tool count and context outlive a process; everything else belongs to it.
 
+use std::collections::VecDeque;
+
 use super::interpret::one_line;
 use super::meter::{Meter, totals};
 use super::roster::{AgentView, ContextUse, DialogKind, DialogView, RetryView, UsageTotals};
@@ -57,6 +59,13 @@ struct Track {
     line: String,
     /// That line is complete.
     line_done: bool,
+    /// A run is going on, and its loop has not ended.
+    in_run: bool,
+    open: bool,
+    /// Dialogs of this run: an abort closes them without a word (pi-facts §3).
+    asked: Vec<String>,
+    /// The latest that were answered: a repeated request does not ask again.
+    closed: VecDeque<String>,
 }
 
 /// Not part of what a viewer sees.
@@ -85,12 +94,20 @@ impl Live {
             | Record::ExtensionError(_)
             | Record::BashExecutionUpdate { .. }
             | Record::Unknown { .. } => false,
-            Record::AgentStart => self.retry.take().is_some(),
+            Record::AgentStart => {
+                if !self.track.in_run {
+                    self.track.asked.clear();
+                }
+                self.track.in_run = true;
+                self.track.open = true;
+                self.retry.take().is_some()
+            }
             Record::AgentEnd { .. } => {
+                self.track.open = false;
                 self.track.tools.clear();
                 false
             }
-            Record::AgentSettled { .. } => false,
+            Record::AgentSettled { aborted } => self.settled(*aborted == Some(true)),
             Record::MessageStart(Message::Assistant(message)) => {
                 self.track.meter.begin();
                 self.begin_line();
@@ -142,9 +159,11 @@ impl Live {
                 true
             }
             Record::CompactionEnd(end) => {
-                self.compacting = false;
                 self.activity = None;
-                self.usage.add(&totals(&end.usage));
+                // A repeated end costs nothing again (case B016).
+                if std::mem::replace(&mut self.compacting, false) {
+                    self.usage.add(&totals(&end.usage));
+                }
                 if let Some((_, after)) = end.tokens {
                     self.context = Some(ContextUse {
                         tokens: after,
@@ -173,6 +192,29 @@ impl Live {
     pub fn answered(&mut self, dialog: &str) -> bool {
         let before = self.dialogs.len();
         self.dialogs.retain(|d| d.id != dialog);
+        let was_open = before != self.dialogs.len();
+        if was_open {
+            self.track.closed.push_back(dialog.to_owned());
+            if self.track.closed.len() > MAX_OPEN {
+                self.track.closed.pop_front();
+            }
+        }
+        was_open
+    }
+
+    /// An aborted run closes the dialogs it opened. Others stay: what a command or a timer of an
+    /// extension asks outlives the run, and only an answer ends it (case B014).
+    fn settled(&mut self, aborted: bool) -> bool {
+        let track = &mut self.track;
+        if track.open {
+            return false;
+        }
+        track.in_run = false;
+        let asked = std::mem::take(&mut track.asked);
+        let before = self.dialogs.len();
+        if aborted {
+            self.dialogs.retain(|d| !asked.contains(&d.id));
+        }
         before != self.dialogs.len()
     }
 
@@ -195,7 +237,6 @@ impl Live {
     pub fn run_ended(&mut self) {
         self.activity = None;
         self.retry = None;
-        self.dialogs.clear();
         self.track.tools.clear();
         self.begin_line();
     }
@@ -204,7 +245,12 @@ impl Live {
     pub fn process_gone(&mut self) {
         self.run_ended();
         self.compacting = false;
+        self.dialogs.clear();
         self.statuses.clear();
+        self.track.in_run = false;
+        self.track.open = false;
+        self.track.asked.clear();
+        self.track.closed.clear();
         self.track.meter = Meter::default();
     }
 
@@ -294,8 +340,13 @@ impl Live {
         let Some(dialog) = dialog_view(request, at_ms) else {
             return false;
         };
-        if self.dialogs.iter().any(|d| d.id == dialog.id) || self.dialogs.len() >= MAX_OPEN {
+        let known = self.dialogs.iter().any(|d| d.id == dialog.id)
+            || self.track.closed.contains(&dialog.id);
+        if known || self.dialogs.len() >= MAX_OPEN {
             return false;
+        }
+        if self.track.in_run {
+            self.track.asked.push(dialog.id.clone());
         }
         self.dialogs.push(dialog);
         true

@@ -435,7 +435,7 @@ impl Actor {
         live.lock().overlay(&mut view);
         let mark = self.sides.get(&agent).and_then(|s| s.mark);
         let session = self.machine.session_id(agent).unwrap_or_default();
-        let record = AgentRecord::of(&view, session, mark);
+        let record = AgentRecord::of(&view, session, mark, self.machine.last_outcome(agent));
         let path = self.config.records.join(format!("{agent}.json"));
         let saved = record.save(&path);
         if let Err(error) = &saved {

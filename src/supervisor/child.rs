@@ -24,7 +24,7 @@ use super::shared::Shared;
 use crate::fleet::ids::{CoreId, InstanceId};
 use crate::fleet::interpret::{Fact, Interpreter};
 use crate::fleet::machine::{Exit, Input};
-use crate::fleet::transcript::Level;
+use crate::fleet::transcript::{EntryKind, Level};
 use crate::pi::event::{ParseError, Parser, Record};
 use crate::pi::framing::{Decoder, Frame};
 use crate::pi::message::Message;
@@ -312,6 +312,13 @@ async fn drain_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>
 }
 
 fn keep(tail: &Mutex<VecDeque<String>>, line: &mut Vec<u8>) {
+    // Cut at the bound it may end within a character (case B007).
+    if line.len() == STDERR_LINE
+        && let Err(error) = std::str::from_utf8(line)
+        && error.error_len().is_none()
+    {
+        line.truncate(error.valid_up_to());
+    }
     let text = String::from_utf8_lossy(line).trim_end().to_owned();
     line.clear();
     if text.trim().is_empty() {
@@ -340,7 +347,8 @@ async fn read_stdout(stdout: ChildStdout, setup: ChildSetup, watch: Watch) {
         facts: Vec::new(),
         parser: Parser::new(),
         bad_lines: 0,
-        bad_reported: false,
+        bad_told: 0,
+        bad_note: None,
         tool_started: false,
         wanted_tools: setup.tools.clone(),
     };
@@ -441,7 +449,10 @@ struct Reader {
     facts: Vec<Fact>,
     parser: Parser,
     bad_lines: u64,
-    bad_reported: bool,
+    /// How many of them the note counts.
+    bad_told: u64,
+    /// The entry of that note.
+    bad_note: Option<u64>,
     tool_started: bool,
     /// Tools asked for by name; empty once they were compared.
     wanted_tools: Vec<String>,
@@ -496,16 +507,23 @@ impl Reader {
         }
     }
 
-    /// One short note per process; the log has the rest (case B003).
+    /// One short note per process that counts them; the log has the rest (case B003).
     fn report_bad(&mut self, inner: &mut super::live::Inner, at_ms: i64) {
-        if self.bad_reported || self.bad_lines == 0 {
+        if self.bad_told == self.bad_lines {
             return;
         }
-        self.bad_reported = true;
-        inner.notice(
-            Level::Warning,
-            "some lines of its output were not records and were skipped".to_owned(),
-            at_ms,
-        );
+        self.bad_told = self.bad_lines;
+        let text = match self.bad_lines {
+            1 => "1 line of its output was no record and was skipped".to_owned(),
+            n => format!("{n} lines of its output were no records and were skipped"),
+        };
+        let kind = EntryKind::Notice {
+            level: Level::Warning,
+            text,
+        };
+        match self.bad_note {
+            Some(seq) => inner.log.update(seq, |note| *note = kind),
+            None => self.bad_note = Some(inner.log.push(at_ms, kind)),
+        }
     }
 }

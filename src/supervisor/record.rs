@@ -11,6 +11,7 @@ use crate::fleet::agent::{AgentSpec, Status};
 use crate::fleet::ids::AgentId;
 use crate::fleet::machine::Restored;
 use crate::fleet::roster::{AgentView, UsageTotals};
+use crate::fleet::transcript::Outcome;
 use crate::sys::atomic_file;
 
 /// Version of the file's shape. Fields are only ever added.
@@ -69,6 +70,9 @@ pub struct AgentRecord {
     /// Runs ended.
     #[serde(default)]
     pub runs_ended: u64,
+    /// How the last one ended.
+    #[serde(default)]
+    pub last: Option<Outcome>,
     /// Sums over all runs.
     #[serde(default)]
     pub usage: UsageTotals,
@@ -80,7 +84,12 @@ pub struct AgentRecord {
 impl AgentRecord {
     /// The record of an agent as it is seen now.
     #[must_use]
-    pub fn of(view: &AgentView, session_id: &str, session_mark: Option<SessionMark>) -> Self {
+    pub fn of(
+        view: &AgentView,
+        session_id: &str,
+        session_mark: Option<SessionMark>,
+        last: Option<Outcome>,
+    ) -> Self {
         Self {
             version: VERSION,
             id: view.id,
@@ -93,6 +102,7 @@ impl AgentRecord {
             session_mark,
             run_took_ms: view.run_took_ms,
             runs_ended: view.runs_ended,
+            last,
             usage: view.usage,
             tool_uses: view.tool_uses,
         }
@@ -120,6 +130,7 @@ impl AgentRecord {
             since_ms: self.since_ms,
             run_took_ms: self.run_took_ms,
             runs_ended: self.runs_ended,
+            last: self.last.clone(),
         }
     }
 }

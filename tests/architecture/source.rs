@@ -301,6 +301,20 @@ pub fn reach(file: &Path, is_root: bool, reached: &mut BTreeSet<PathBuf>) {
     }
 }
 
+/// Every number of a case in a text (`B` and three digits), with its line.
+pub fn case_numbers(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for word in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
+            let digits = word.strip_prefix('B').unwrap_or_default();
+            if digits.len() == 3 && digits.bytes().all(|b| b.is_ascii_digit()) {
+                found.push((number + 1, word.to_owned()));
+            }
+        }
+    }
+    found
+}
+
 /// Every name of a requirement in a text, with its line.
 pub fn requirement_ids(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
@@ -373,4 +387,13 @@ fn ids_are_found_whole() {
         .map(|(_, id)| id)
         .collect();
     assert_eq!(ids, ["R-LIFE-04", "R-Q-01", "R-TUI-10"]);
+}
+
+#[test]
+fn case_numbers_are_found_whole() {
+    let numbers: Vec<String> = case_numbers("B031, (B002-x.jsonl) b033 AB034 B03 B0355 B036_x")
+        .into_iter()
+        .map(|(_, number)| number)
+        .collect();
+    assert_eq!(numbers, ["B031", "B002"]);
 }

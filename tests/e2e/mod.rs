@@ -4,5 +4,6 @@ mod first_run;
 mod fleet;
 mod quit;
 mod real_pi;
+mod stalled;
 mod terminal;
 mod world;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::pi::traces::{case, cases, replay, traces};
 
-fn facts(bytes: &[u8], chunk: usize) -> Vec<Fact> {
+pub fn facts(bytes: &[u8], chunk: usize) -> Vec<Fact> {
     let mut interpreter = Interpreter::new();
     let mut out = Vec::new();
     replay(bytes, chunk, |record| {
@@ -22,11 +22,11 @@ fn facts(bytes: &[u8], chunk: usize) -> Vec<Fact> {
     out
 }
 
-fn of_lines(lines: &[&str]) -> Vec<Fact> {
+pub fn of_lines(lines: &[&str]) -> Vec<Fact> {
     facts(lines.join("\n").as_bytes(), 65_536)
 }
 
-fn ends(facts: &[Fact]) -> Vec<&RunEnd> {
+pub fn ends(facts: &[Fact]) -> Vec<&RunEnd> {
     let mut all = Vec::new();
     for fact in facts {
         if let Fact::RunEnded(end) = fact {
@@ -42,7 +42,7 @@ fn is_gone(end: &RunEnd) -> bool {
 
 /// One letter per thing that matters: `(` run started, then how it ended: `c`ompleted, cut at the
 /// `l`imit, `f`ailed, `s`topped, `?` process gone; `x` = a stray settlement.
-fn shape(facts: &[Fact]) -> String {
+pub fn shape(facts: &[Fact]) -> String {
     let letter = |f: &Fact| match f {
         Fact::RunStarted => Some('('),
         Fact::StraySettled => Some('x'),

@@ -197,7 +197,7 @@ fn b014_dialogs_open_and_close() {
 }
 
 #[test]
-fn dialogs_end_with_the_run_and_a_repeated_request_is_one() {
+fn dialogs_end_with_the_process_and_a_repeated_request_is_one() {
     let mut live = Live::new();
     let ask = r#"{"type":"extension_ui_request","id":"u","method":"select","title":"T","options":["A","B"]}"#;
     assert!(feed(&mut live, ask));
@@ -205,6 +205,8 @@ fn dialogs_end_with_the_run_and_a_repeated_request_is_one() {
     let options = vec!["A".to_owned(), "B".to_owned()];
     assert_eq!(live.dialogs[0].kind, DialogKind::Select { options });
     live.run_ended();
+    assert_eq!(live.dialogs.len(), 1, "nobody answered it");
+    live.process_gone();
     assert!(live.dialogs.is_empty());
 }
 

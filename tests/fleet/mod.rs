@@ -1,5 +1,6 @@
 //! Tests of `fleet`.
 
+mod cases;
 mod interpret;
 mod live;
 mod log;

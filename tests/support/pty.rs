@@ -122,6 +122,7 @@ struct Shared {
     output: Mutex<Vec<u8>>,
     input: Mutex<VecDeque<u8>>,
     closing: AtomicBool,
+    held: AtomicBool,
     wake: OwnedFd,
 }
 
@@ -189,6 +190,7 @@ impl Terminal {
             output: Mutex::default(),
             input: Mutex::default(),
             closing: AtomicBool::new(false),
+            held: AtomicBool::new(false),
             wake,
         });
         let master = Arc::new(master);
@@ -395,6 +397,12 @@ impl Terminal {
         });
     }
 
+    /// Takes in nothing of what the program prints, as after Ctrl+S, until it is let go again.
+    pub fn hold(&mut self, hold: bool) {
+        self.shared.held.store(hold, Ordering::SeqCst);
+        let _ = write(&self.shared.wake, b"x");
+    }
+
     /// The terminal goes away (closed window, dropped connection): SIGHUP for the session.
     pub fn hang_up(&mut self) {
         self.shared.closing.store(true, Ordering::SeqCst);
@@ -516,7 +524,10 @@ fn spawn(command: &Command, report: Option<&std::path::Path>, slave: OwnedFd) ->
 fn serve(shared: &Shared, master: &OwnedFd, woken: &OwnedFd) {
     let mut part = vec![0; 64 * 1024];
     while !shared.closing.load(Ordering::SeqCst) {
-        let mut wanted = PollFlags::IN;
+        let mut wanted = PollFlags::empty();
+        if !shared.held.load(Ordering::SeqCst) {
+            wanted |= PollFlags::IN;
+        }
         if !lock(&shared.input).is_empty() {
             wanted |= PollFlags::OUT;
         }

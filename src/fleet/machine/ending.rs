@@ -4,6 +4,7 @@
 use super::Machine;
 use super::effect::{Effect, LadderSignal};
 use super::input::{Exit, Now, Timer};
+use super::restore::rests;
 use super::state::{EndWhy, Phase, Rung};
 use crate::fleet::agent::Status;
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
@@ -181,7 +182,8 @@ impl Machine {
                                 format!("the idle process ended: {words}"),
                             );
                         }
-                        self.status(now, id, Status::Completed);
+                        let to = rests(self.agent(id).and_then(|a| a.last.as_ref()));
+                        self.status(now, id, to);
                     }
                     Status::Starting => {
                         self.notice(id, Level::Error, format!("start failed: {words}"));

@@ -228,6 +228,36 @@ impl Machine {
         }
     }
 
+    /// A run that was announced has not begun (case B010). The child is asked; if it is busy, or
+    /// does not answer, that is said once, and it is asked again.
+    pub(super) fn run_overdue(&mut self, instance: InstanceId) {
+        let run_begins = self.config.run_begins;
+        let Some(id) = self.of_instance(instance) else {
+            return;
+        };
+        let Some(i) = self.instance_mut(id) else {
+            return;
+        };
+        if i.phase != Phase::Live || i.run.is_some() || !i.run_expected {
+            return;
+        }
+        let second = i.run_asked == 1;
+        let compacting = i.compacting;
+        i.run_asked = i.run_asked.saturating_add(1);
+        if second && !compacting {
+            let text = format!(
+                "a message was accepted, but no run has begun for {}",
+                super::time_words(2 * run_begins)
+            );
+            self.notice(id, Level::Warning, text);
+        }
+        self.out.push(Effect::Arm {
+            timer: Timer::RunBegins(instance),
+            after: run_begins,
+        });
+        self.ask_state(instance);
+    }
+
     pub(super) fn ask_state(&mut self, instance: InstanceId) {
         if let Some(id) = self.of_instance(instance)
             && self.phase_of(id) == Some(Phase::Live)
@@ -245,18 +275,11 @@ impl Machine {
         instance: InstanceId,
         state: &ChildState,
     ) {
-        let run_begins = self.config.run_begins;
         let Some(i) = self.instance_mut(id) else {
             return;
         };
-        let busy = state.streaming || state.compacting;
-        if busy || i.inflight.is_some() {
-            if i.run.is_none() && i.run_expected {
-                self.out.push(Effect::Arm {
-                    timer: Timer::RunBegins(instance),
-                    after: run_begins,
-                });
-            }
+        // A run that is expected is asked for again by its timer.
+        if state.streaming || state.compacting || i.inflight.is_some() {
             return;
         }
         if i.run.is_some() {
@@ -264,6 +287,7 @@ impl Machine {
             self.run_ended(now, id, RunEnd::vanished());
         } else if i.run_expected {
             i.run_expected = false;
+            self.out.push(Effect::Disarm(Timer::RunBegins(instance)));
             let lost: Vec<String> = match self.agent_mut(id) {
                 Some(agent) => {
                     let (lost, kept): (Vec<_>, Vec<_>) = agent

@@ -131,6 +131,7 @@ impl Machine {
             && i.run.is_none()
         {
             i.run_expected = true;
+            i.run_asked = 0;
             expect = true;
         }
         if expect {

@@ -183,7 +183,8 @@ impl Machine {
         match timer {
             Timer::Start(instance) => self.start_late(now, instance),
             Timer::Prompt(instance, message) => self.prompt_late(now, instance, message),
-            Timer::RunBegins(instance) | Timer::AskState(instance) => self.ask_state(instance),
+            Timer::RunBegins(instance) => self.run_overdue(instance),
+            Timer::AskState(instance) => self.ask_state(instance),
             Timer::Compaction(instance) => self.compaction_over(instance),
             Timer::Run(instance, seq) => self.run_late(now, instance, seq),
             Timer::Ladder(instance) => self.ladder(instance),

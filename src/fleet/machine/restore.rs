@@ -9,6 +9,7 @@ use super::input::Now;
 use super::state::Agent;
 use crate::fleet::agent::{AgentSpec, Status};
 use crate::fleet::ids::AgentId;
+use crate::fleet::transcript::Outcome;
 
 /// What is known of an agent of an earlier core.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,15 +32,25 @@ pub struct Restored {
     pub run_took_ms: Option<u64>,
     /// Runs ended.
     pub runs_ended: u64,
+    /// How the last one ended.
+    pub last: Option<Outcome>,
+}
+
+/// What an idle agent is without its process: what its last run was stays true (case B025).
+pub(super) fn rests(last: Option<&Outcome>) -> Status {
+    match last {
+        Some(Outcome::Stopped { by }) => Status::Stopped { by: *by },
+        Some(Outcome::Completed { .. } | Outcome::Failed { .. }) | None => Status::Completed,
+    }
 }
 
 impl Machine {
     /// Takes in an agent of an earlier core. Nothing is revived unasked (design §2): a run that
-    /// was going on is failed as `supervisor lost`, an idle agent is completed.
+    /// was going on is failed as `supervisor lost`, an idle agent is what its last run was.
     pub fn restore(&mut self, agent: Restored) {
         let status = match agent.status {
             Status::Queued | Status::Starting | Status::Running => Self::lost_reason(),
-            Status::Idle => Status::Completed,
+            Status::Idle => rests(agent.last.as_ref()),
             ended @ (Status::Completed | Status::Failed { .. } | Status::Stopped { .. }) => ended,
         };
         self.names.take(&agent.name);
@@ -61,7 +72,7 @@ impl Machine {
             run_started_ms: None,
             run_took_ms: agent.run_took_ms,
             runs_ended: agent.runs_ended,
-            last: None,
+            last: agent.last,
         });
     }
 }

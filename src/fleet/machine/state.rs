@@ -96,6 +96,8 @@ pub(super) struct Instance {
     pub(super) inflight: Option<MessageId>,
     /// A prompt was accepted as `started` and its run was not seen yet.
     pub(super) run_expected: bool,
+    /// How often that run was asked for in vain.
+    pub(super) run_asked: u8,
     pub(super) compacting: bool,
     pub(super) run: Option<Run>,
     pub(super) runs: u64,
@@ -115,6 +117,7 @@ impl Instance {
             phase: Phase::Launching,
             inflight: None,
             run_expected: false,
+            run_asked: 0,
             compacting: false,
             run: None,
             runs: 0,

@@ -6,6 +6,7 @@ use crate::fleet::agent::Status;
 use crate::fleet::answer::{ErrorCode, RequestError};
 use crate::fleet::ids::{AgentId, HostId};
 use crate::fleet::roster::{AgentView, PendingMessage, UsageTotals};
+use crate::fleet::transcript::Outcome;
 
 impl Machine {
     /// Agents in spawn order.
@@ -41,6 +42,12 @@ impl Machine {
     #[must_use]
     pub fn view(&self, id: AgentId, host: HostId) -> Option<AgentView> {
         self.agent(id).map(|a| view(a, host))
+    }
+
+    /// How the last run of an agent ended.
+    #[must_use]
+    pub fn last_outcome(&self, id: AgentId) -> Option<Outcome> {
+        self.agent(id).and_then(|a| a.last.clone())
     }
 
     /// Pi's session id of an agent.

@@ -81,6 +81,15 @@ pub(super) fn push_notice(log: &mut TranscriptLog, level: Level, text: &str, at_
     log.push(at_ms, notice(level, cut::head(text, LONGEST)));
 }
 
+/// A notice of a record without an identity of its own: what the last entry says already is a
+/// repetition.
+pub(super) fn push_news(log: &mut TranscriptLog, level: Level, text: &str, at_ms: i64) {
+    let last = log.iter().last().map(|entry| &entry.kind);
+    if !matches!(last, Some(EntryKind::Notice { level: l, text: t }) if *l == level && t == text) {
+        push_notice(log, level, text, at_ms);
+    }
+}
+
 pub(super) fn push_custom(log: &mut TranscriptLog, custom_type: &str, text: &str, at_ms: i64) {
     log.push(
         at_ms,

@@ -11,7 +11,8 @@ use std::collections::HashMap;
 
 use super::cut;
 use super::edit::{
-    MAX_TEXT, is_open, lose, notice, preparing, push_custom, push_notice, settle_text, update_tool,
+    MAX_TEXT, is_open, lose, notice, preparing, push_custom, push_news, push_notice, settle_text,
+    update_tool,
 };
 use super::entry::{EntryKind, Level, Outcome, ToolState};
 use super::log::TranscriptLog;
@@ -20,7 +21,7 @@ use crate::pi::event::{
     ToolUpdate,
 };
 use crate::pi::message::{Assistant, Block, Message, StopReason, ToolCall};
-use crate::pi::ui_request::UiMethod;
+use crate::pi::ui_request::{UiMethod, UiRequest};
 
 /// Sort of a streamed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,11 @@ pub struct Reducer {
     tools: HashMap<String, u64>,
     /// The user message whose end has not come yet.
     user: Option<(i64, String)>,
+    /// The message of an extension or of a shell command whose end has not come yet.
+    other: Option<(String, String)>,
+    /// Ids of the latest entry and the latest request of an extension, to know a repetition.
+    entry: String,
+    request: String,
     /// A provider error that no notice has told yet.
     error: Option<String>,
     /// The notice of a compaction that is going on.
@@ -76,6 +82,8 @@ impl Reducer {
             Record::ToolEnd(tool) => self.tool_end(log, tool, at_ms),
             Record::AutoRetryStart(retry) => self.retry(log, retry, at_ms),
             Record::AutoRetryEnd(end) => Self::retry_over(log, end, at_ms),
+            // A second one while the first goes on is a repetition.
+            Record::CompactionStart { .. } if self.compaction.is_some() => {}
             Record::CompactionStart { reason } => {
                 self.tell_error(log, at_ms);
                 let text = format!("compacting the context ({reason})");
@@ -84,7 +92,10 @@ impl Reducer {
             Record::CompactionEnd(end) => self.compacted(log, end, at_ms),
             Record::AgentStart => self.tell_error(log, at_ms),
             Record::EntryAppended(entry) => {
-                if entry.kind == "custom_message" && entry.display {
+                let repeated = !entry.id.is_empty() && self.entry == entry.id;
+                self.entry.clear();
+                self.entry.push_str(&entry.id);
+                if entry.kind == "custom_message" && entry.display && !repeated {
                     push_custom(log, &entry.custom_type, &entry.content.text, at_ms);
                 }
             }
@@ -93,23 +104,10 @@ impl Reducer {
                     "extension {} failed in {}: {}",
                     error.path, error.event, error.error
                 );
-                push_notice(log, Level::Error, &text, at_ms);
+                push_news(log, Level::Error, &text, at_ms);
             }
-            Record::UiRequest(request) => match &request.method {
-                UiMethod::Notify { message, level } => {
-                    let level = match &**level {
-                        "error" => Level::Error,
-                        "warning" => Level::Warning,
-                        _ => Level::Info,
-                    };
-                    push_notice(log, level, message, at_ms);
-                }
-                UiMethod::Other { method, title } => {
-                    let text = format!("an extension asks in an unknown way: {method} {title}");
-                    push_notice(log, Level::Warning, text.trim_end(), at_ms);
-                }
-                _ => {}
-            },
+            Record::UiRequest(request) if self.request == request.id => {}
+            Record::UiRequest(request) => self.ui_request(log, request, at_ms),
             Record::Response(_)
             | Record::TurnStart
             | Record::TurnEnd
@@ -121,6 +119,36 @@ impl Reducer {
             | Record::BashExecutionUpdate { .. }
             | Record::Unknown { .. } => {}
         }
+    }
+
+    fn ui_request(&mut self, log: &mut TranscriptLog, request: &UiRequest<'_>, at_ms: i64) {
+        self.request.clear();
+        self.request.push_str(&request.id);
+        match &request.method {
+            UiMethod::Notify { message, level } => {
+                let level = match &**level {
+                    "error" => Level::Error,
+                    "warning" => Level::Warning,
+                    _ => Level::Info,
+                };
+                push_notice(log, level, message, at_ms);
+            }
+            UiMethod::Other { method, title } => {
+                let text = format!("an extension asks in an unknown way: {method} {title}");
+                push_notice(log, Level::Warning, text.trim_end(), at_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// True for the start of a message that has started and not ended: a repetition.
+    fn starts_again(&mut self, sort: &str, text: &str) -> bool {
+        let known = self.other.as_ref();
+        if known.is_some_and(|(s, t)| s == sort && t == text) {
+            return true;
+        }
+        self.other = Some((sort.to_owned(), text.to_owned()));
+        false
     }
 
     /// The run is over, as the machine decided: closes what is open and writes the end.
@@ -157,6 +185,7 @@ impl Reducer {
         self.message = None;
         self.ended = None;
         self.user = None;
+        self.other = None;
         self.compaction = None;
         let mut open: Vec<u64> = self.tools.drain().map(|(_, seq)| seq).collect();
         open.sort_unstable();
@@ -340,8 +369,15 @@ impl Reducer {
                 custom_type,
                 content,
                 display: true,
-            } => push_custom(log, custom_type, &content.text, at_ms),
+            } => {
+                if !self.starts_again(custom_type, &content.text) {
+                    push_custom(log, custom_type, &content.text, at_ms);
+                }
+            }
             Message::BashExecution { command, output } => {
+                if self.starts_again(command, output) {
+                    return;
+                }
                 let args = serde_json::json!({ "command": command }).to_string();
                 let mut tool = preparing(&ToolCall {
                     name: "bash".into(),
@@ -363,6 +399,7 @@ impl Reducer {
         match message {
             Message::Assistant(message) => self.assistant_end(log, message, at_ms),
             Message::User { .. } => self.user = None,
+            Message::Custom { .. } | Message::BashExecution { .. } => self.other = None,
             _ => {}
         }
     }
@@ -506,14 +543,14 @@ impl Reducer {
             "retrying {}/{} in {wait}s: {}",
             retry.attempt, retry.max_attempts, retry.error_message
         );
-        push_notice(log, Level::Warning, &text, at_ms);
+        push_news(log, Level::Warning, &text, at_ms);
     }
 
     fn retry_over(log: &mut TranscriptLog, end: &AutoRetryEnd<'_>, at_ms: i64) {
         let cancelled = end.final_error.as_deref() == Some("Retry cancelled");
         if !end.success && !cancelled {
             let text = format!("gave up after {} retries", end.attempt);
-            push_notice(log, Level::Warning, &text, at_ms);
+            push_news(log, Level::Warning, &text, at_ms);
         }
     }
 
@@ -530,6 +567,7 @@ impl Reducer {
         let kind = notice(level, cut::head(&text, MAX_TEXT));
         match self.compaction.take() {
             Some(seq) => log.update(seq, |entry| *entry = kind),
+            None if log.iter().last().is_some_and(|last| last.kind == kind) => {}
             None => {
                 log.push(at_ms, kind);
             }

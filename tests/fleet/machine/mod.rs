@@ -1,5 +1,6 @@
 //! The machine, input by input: no processes, no clock.
 
+mod cases;
 mod lifecycle;
 mod messages;
 mod world;

@@ -15,6 +15,8 @@ use pi_agents::pi::message::StopReason;
 pub struct World {
     pub machine: Machine,
     pub effects: Vec<Effect>,
+    /// Model of the agents that are spawned.
+    pub model: Option<String>,
     now: Duration,
     host: HostId,
 }
@@ -28,6 +30,7 @@ impl World {
         Self {
             machine: Machine::new(config),
             effects: Vec::new(),
+            model: None,
             now: Duration::ZERO,
             host: HostId::fresh(),
         }
@@ -63,7 +66,7 @@ impl World {
             message,
             spec: AgentSpec {
                 label: "a task".to_owned(),
-                model: None,
+                model: self.model.clone(),
                 thinking: None,
                 tools: ToolChoice::All,
                 cwd: "/".into(),
