@@ -31,7 +31,7 @@ use crate::fleet::roster::Badge;
 use crate::guard::{self, GuardHandle, GuardLink};
 use crate::supervisor::{Handle, Supervisor, SupervisorConfig, leftovers};
 use crate::sys::lock::FileLock;
-use crate::sys::{logging, panic, spawn, sweep};
+use crate::sys::{limits, logging, panic, process, spawn, sweep};
 
 /// Longest wait for askers to take their answers.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -198,6 +198,8 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
     let paths = &ground.paths;
     let failed = |e: String| CliError::new(Kind::Failed, e);
 
+    limits::raise_open_files();
+    process::keep_room();
     let logging = logging::init(
         &paths.logs_dir(),
         &format!("core-{}", core.0),

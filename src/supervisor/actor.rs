@@ -1,7 +1,7 @@
 //! The actor: one task that owns the machine, the timers and the processes. It executes effects and
 //! turns what happens into inputs; it decides nothing.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,9 @@ use crate::fleet::roster::Badge;
 use crate::fleet::transcript::Level;
 use crate::pi::command::Command;
 use crate::sys::process::Signal;
+
+/// Records that could not be written are tried again this often, and with every other that can be.
+const SAVE_AGAIN: Duration = Duration::from_secs(2);
 
 /// What reaches the actor from its own tasks. Bounded: children wait for the actor, the actor never
 /// waits for a child.
@@ -68,6 +71,9 @@ pub struct Actor {
     order: BTreeMap<(Instant, u64), Timer>,
     timer_seq: u64,
     backlog: VecDeque<Input>,
+    /// Agents whose records are older than what happened to them.
+    unsaved: BTreeSet<AgentId>,
+    save_again: Option<Instant>,
     starter: Starter,
     started: Instant,
     done: bool,
@@ -91,6 +97,8 @@ impl Actor {
             order: BTreeMap::new(),
             timer_seq: 0,
             backlog: VecDeque::new(),
+            unsaved: BTreeSet::new(),
+            save_again: None,
             starter,
             started: Instant::now(),
             done: false,
@@ -135,12 +143,14 @@ impl Actor {
                     None => self.input(Input::Shutdown { call: None }),
                 },
                 () = sleep_until(next), if next.is_some() => self.timers(),
+                () = sleep_until(self.save_again), if self.save_again.is_some() => self.save_rest(),
                 event = events.recv() => if let Some(event) = event { self.event(event) },
             }
             while let Some(input) = self.backlog.pop_front() {
                 self.input(input);
             }
         }
+        self.save_rest();
     }
 
     fn event(&mut self, event: Event) {
@@ -427,22 +437,47 @@ impl Actor {
         }
     }
 
+    /// Writes the record of an agent; what cannot be written now is written later.
     fn save(&mut self, agent: AgentId) {
-        let Some(mut view) = self.machine.view(agent, self.config.host) else {
-            return;
-        };
-        let live = self.live(agent);
-        live.lock().overlay(&mut view);
-        let mark = self.sides.get(&agent).and_then(|s| s.mark);
-        let session = self.machine.session_id(agent).unwrap_or_default();
-        let record = AgentRecord::of(&view, session, mark, self.machine.last_outcome(agent));
-        let path = self.config.records.join(format!("{agent}.json"));
-        let saved = record.save(&path);
-        if let Err(error) = &saved {
-            tracing::error!(%error, "agent record not written");
+        self.unsaved.insert(agent);
+        if self.write(agent) {
+            self.save_rest();
+        } else {
+            self.saved_or_not();
         }
-        let lost = saved.is_err() || self.config.unlogged;
-        self.shared.badge(Badge::NotSaved, lost);
+    }
+
+    /// Writes what could not be written before.
+    fn save_rest(&mut self) {
+        for agent in self.unsaved.clone() {
+            self.write(agent);
+        }
+        self.saved_or_not();
+    }
+
+    fn saved_or_not(&mut self) {
+        let lost = !self.unsaved.is_empty();
+        self.save_again = lost.then(|| Instant::now() + SAVE_AGAIN);
+        let badge = lost || self.config.unlogged;
+        self.shared.badge(Badge::NotSaved, badge);
+    }
+
+    /// Writes the record of an agent as it is now. `false` = it is still to be written.
+    fn write(&mut self, agent: AgentId) -> bool {
+        if let Some(mut view) = self.machine.view(agent, self.config.host) {
+            let live = self.live(agent);
+            live.lock().overlay(&mut view);
+            let mark = self.sides.get(&agent).and_then(|s| s.mark);
+            let session = self.machine.session_id(agent).unwrap_or_default();
+            let record = AgentRecord::of(&view, session, mark, self.machine.last_outcome(agent));
+            let path = self.config.records.join(format!("{agent}.json"));
+            if let Err(error) = record.save(&path) {
+                tracing::error!(%error, "agent record not written");
+                return false;
+            }
+        }
+        self.unsaved.remove(&agent);
+        true
     }
 
     fn arm(&mut self, timer: Timer, after: Duration) {

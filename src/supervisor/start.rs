@@ -21,6 +21,7 @@ use crate::fleet::agent::{AgentSpec, ToolChoice};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
 use crate::fleet::machine::{EnvPairs, Input, LaunchPlan};
 use crate::fleet::transcript::Level;
+use crate::sys::limits;
 use crate::sys::lock::FileLock;
 use crate::sys::spawn;
 
@@ -59,6 +60,16 @@ struct Refusal {
 impl From<String> for Refusal {
     fn from(reason: String) -> Self {
         Self { reason, hint: None }
+    }
+}
+
+impl Refusal {
+    /// What the system refused, with the way out where there is one.
+    fn of_system(what: &str, error: &std::io::Error) -> Self {
+        Self {
+            reason: format!("{what}: {error}"),
+            hint: limits::way_out(error).map(str::to_owned),
+        }
     }
 }
 
@@ -203,8 +214,9 @@ fn start(
             plan.spec.cwd.display()
         )));
     }
-    std::fs::create_dir_all(&config.sessions)
-        .map_err(|e| format!("cannot create {}: {e}", config.sessions.display()))?;
+    std::fs::create_dir_all(&config.sessions).map_err(|e| {
+        Refusal::of_system(&format!("cannot create {}", config.sessions.display()), &e)
+    })?;
     let mut argv = pi.argv.iter().cloned();
     let program = argv.next().ok_or_else(|| "no Pi to start".to_owned())?;
     let args = argv.chain(launch::arguments(plan, &config.sessions));
@@ -229,7 +241,7 @@ fn start(
             lock: Some(lock),
         },
     )
-    .map_err(|e| Refusal::from(format!("cannot start {}: {e}", program.to_string_lossy())))
+    .map_err(|e| Refusal::of_system(&format!("cannot start {}", program.to_string_lossy()), &e))
 }
 
 /// Finds Pi for this environment; what was found is remembered per PATH.
@@ -253,7 +265,13 @@ fn find(
     {
         return Ok(pi.clone());
     }
-    let pi = find_pi::find(config.pi.as_deref(), &launch::os_pairs(env)).map_err(refusal)?;
+    let pi = find_pi::find(config.pi.as_deref(), &launch::os_pairs(env)).map_err(|problem| {
+        // What cannot be opened is not missing: without this, "no Node found" would be said.
+        match limits::out_of_files() {
+            Some(error) => Refusal::of_system("cannot look for Pi", &error),
+            None => refusal(problem),
+        }
+    })?;
     found
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -326,7 +344,8 @@ pub fn label(given: Option<&str>, prompt: &str) -> String {
 
 /// Cores hold a lock per session, so that no two of them write one (R-LIFE-17).
 fn session_lock(dir: &Path, session: &str) -> Result<FileLock, Refusal> {
-    std::fs::create_dir_all(dir).map_err(|e| format!("cannot create {}: {e}", dir.display()))?;
+    std::fs::create_dir_all(dir)
+        .map_err(|e| Refusal::of_system(&format!("cannot create {}", dir.display()), &e))?;
     let path = dir.join(format!("{session}.lock"));
     match FileLock::try_acquire(&path) {
         Ok(Some(lock)) => Ok(lock),
@@ -334,10 +353,10 @@ fn session_lock(dir: &Path, session: &str) -> Result<FileLock, Refusal> {
             reason: "its session is in use by another pi-agents".to_owned(),
             hint: Some("stop the agent there first".to_owned()),
         }),
-        Err(e) => Err(Refusal::from(format!(
-            "cannot lock {}: {e}",
-            path.display()
-        ))),
+        Err(e) => Err(Refusal::of_system(
+            &format!("cannot lock {}", path.display()),
+            &e,
+        )),
     }
 }
 

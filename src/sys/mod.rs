@@ -1,7 +1,7 @@
 //! The edge to the operating system: the only place for `unsafe`.
 //!
-//! Owns files that must not be torn, locks, the process table, how children are started, signals,
-//! the log file, the panic hook and user ids. Knows nothing of Pi, agents or the protocol: names of
+//! Owns files that must not be torn, locks, the process table, how children are started, limits
+//! of this process, signals, the log file, the panic hook and user ids. Knows nothing of Pi, agents or the protocol: names of
 //! variables and directories come in as parameters.
 //!
 //! Linux comes first. On macOS everything here compiles, with these gaps: there is no `/proc`, so the
@@ -10,6 +10,7 @@
 //! locks, files, logs and peer ids work.
 
 pub mod atomic_file;
+pub mod limits;
 pub mod lock;
 pub mod logging;
 pub mod panic;

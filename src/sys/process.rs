@@ -4,11 +4,17 @@
 //! the time it is used. Everything here survives processes that vanish while they are being looked at; a
 //! failed look never counts as a death. Blocking, a few milliseconds per whole scan.
 //!
+//! Looking takes descriptors. A process that may have no others ([`keep_room`]) looks with some that it kept,
+//! or it would take what it cannot see for dead just when it has too many children.
+//!
 //! Not here: what belongs together after leaving its parent ([`super::tree`]) and who is to be killed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -83,20 +89,90 @@ impl Proc {
     }
 }
 
+/// Descriptors kept by [`keep_room`]: a directory and a file at a time, for a few threads.
+const ROOM: usize = 6;
+
+/// How often a look is tried again when other threads took the descriptors that were given up for it.
+const LOOKS: u32 = 20;
+
+/// What [`keep_room`] kept.
+static KEPT: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+
+/// Keeps a few descriptors, so that processes can be looked at and signalled also when this process may open
+/// no other file. Without this call such a look finds nothing.
+pub fn keep_room() {
+    refill(&mut KEPT.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+fn refill(kept: &mut Vec<OwnedFd>) {
+    while kept.len() < ROOM {
+        match File::open("/dev/null") {
+            Ok(file) => kept.push(file.into()),
+            // Tried again after the next look.
+            Err(_) => return,
+        }
+    }
+}
+
+/// Does what needs descriptors; when there are none, again with those that were kept.
+fn with_room<T>(look: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let mut result = look();
+    for _ in 0..LOOKS {
+        if !result.as_ref().is_err_and(no_room) {
+            break;
+        }
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_empty() {
+            refill(&mut kept);
+        }
+        kept.clear();
+        result = look();
+        refill(&mut kept);
+        drop(kept);
+        if result.as_ref().is_err_and(no_room) {
+            // Somebody else was quicker; such are soon done or refused.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    result
+}
+
+fn no_room(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE]
+        .map(|e| Some(e.raw_os_error()))
+        .contains(&code)
+}
+
+/// Keeps the only error that is no answer: any other means that there is nothing to be seen.
+fn unless_no_room<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if no_room(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
 /// The row of one process, or `None` when there is none (or none that can be read).
 pub fn read(pid: u32) -> Option<Proc> {
+    with_room(|| row(pid)).ok()?
+}
+
+fn row(pid: u32) -> io::Result<Option<Proc>> {
     let mut buffer = [0_u8; 1024];
-    let mut file = File::open(format!("/proc/{pid}/stat")).ok()?;
+    let Some(mut file) = unless_no_room(File::open(format!("/proc/{pid}/stat")))? else {
+        return Ok(None);
+    };
     let mut filled = 0;
     while let Some(space) = buffer.get_mut(filled..).filter(|space| !space.is_empty()) {
         match file.read(space) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
+            Err(_) => return Ok(None),
         }
     }
-    parse_stat(pid, buffer.get(..filled)?)
+    Ok(parse_stat(pid, buffer.get(..filled).unwrap_or_default()))
 }
 
 /// Reads `PID (COMM) STATE PPID PGRP SESSION … STARTTIME …`. COMM may hold blanks and parentheses, so the
@@ -126,14 +202,20 @@ fn parse_stat(pid: u32, stat: &[u8]) -> Option<Proc> {
 
 /// Every process that can be seen, zombies included, in no order.
 pub fn list() -> Vec<Proc> {
-    pids().filter_map(read).collect()
+    with_room(|| {
+        let rows = pids()?.into_iter().map(row);
+        rows.filter_map(Result::transpose).collect()
+    })
+    .unwrap_or_default()
 }
 
-fn pids() -> impl Iterator<Item = u32> {
-    std::fs::read_dir("/proc")
+fn pids() -> io::Result<Vec<u32>> {
+    let entries = unless_no_room(std::fs::read_dir("/proc"))?;
+    Ok(entries
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect())
 }
 
 /// The descendants of `roots` in the table as it is now, without the roots; parents before children.
@@ -164,36 +246,57 @@ pub fn descendants_in(table: &[Proc], roots: &[u32]) -> Vec<Proc> {
 /// The value of the variable `name` in the environment that process `pid` was started with, if the process
 /// is one of ours (same user) and has it.
 pub fn environ_has(pid: u32, name: &str) -> Option<Vec<u8>> {
+    with_room(|| variable(pid, name)).ok()?
+}
+
+fn variable(pid: u32, name: &str) -> io::Result<Option<Vec<u8>>> {
     use std::os::unix::fs::MetadataExt;
-    let file = File::open(format!("/proc/{pid}/environ")).ok()?;
-    if file.metadata().ok()?.uid() != super::user::uid() {
-        return None;
+    let Some(file) = unless_no_room(File::open(format!("/proc/{pid}/environ")))? else {
+        return Ok(None);
+    };
+    if !file
+        .metadata()
+        .is_ok_and(|meta| meta.uid() == super::user::uid())
+    {
+        return Ok(None);
     }
     let mut environ = Vec::new();
     // Environments are bounded by the kernel (a quarter of the stack limit); this bound is far above.
-    file.take(16 << 20).read_to_end(&mut environ).ok()?;
-    environ
+    if file.take(16 << 20).read_to_end(&mut environ).is_err() {
+        return Ok(None);
+    }
+    Ok(environ
         .split(|byte| *byte == 0)
         .find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
-        .map(<[u8]>::to_vec)
+        .map(<[u8]>::to_vec))
 }
 
 /// All processes of our user that were started with the variable `name`, with its value. Zombies have no
 /// environment left and are not found.
 pub fn find_marked(name: &str) -> Vec<(Proc, Vec<u8>)> {
     let me = std::process::id();
-    pids()
-        .filter(|pid| *pid != me)
-        .filter_map(|pid| {
-            environ_has(pid, name)?;
-            // Asked again between two looks at who it is, or the value may be that of another process. Only for
-            // the few that have one: the first question alone goes to everybody.
-            let before = read(pid)?;
-            let value = environ_has(pid, name)?;
-            let after = read(pid)?;
-            (before.id() == after.id()).then_some((after, value))
-        })
-        .collect()
+    with_room(|| {
+        let pids = pids()?.into_iter().filter(|pid| *pid != me);
+        pids.map(|pid| marked(pid, name))
+            .filter_map(Result::transpose)
+            .collect()
+    })
+    .unwrap_or_default()
+}
+
+fn marked(pid: u32, name: &str) -> io::Result<Option<(Proc, Vec<u8>)>> {
+    if variable(pid, name)?.is_none() {
+        return Ok(None);
+    }
+    // Asked again between two looks at who it is, or the value may be that of another process. Only for
+    // the few that have one: the first question alone goes to everybody.
+    let (before, value, after) = (row(pid)?, variable(pid, name)?, row(pid)?);
+    Ok(match (before, value, after) {
+        (Some(before), Some(value), Some(after)) if before.id() == after.id() => {
+            Some((after, value))
+        }
+        _ => None,
+    })
 }
 
 /// Whether this very process still runs. A zombie is dead.
@@ -209,6 +312,11 @@ pub fn is_alive(id: ProcessId) -> bool {
 /// Not permitted, or the system refused for another reason.
 #[cfg(target_os = "linux")]
 pub fn signal(id: ProcessId, signal: Signal) -> io::Result<bool> {
+    with_room(|| send(id, signal))
+}
+
+#[cfg(target_os = "linux")]
+fn send(id: ProcessId, signal: Signal) -> io::Result<bool> {
     let Some(pid) = pid_of(id.pid) else {
         return Ok(false);
     };
@@ -219,7 +327,7 @@ pub fn signal(id: ProcessId, signal: Signal) -> io::Result<bool> {
         Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => None,
         Err(error) => return Err(error.into()),
     };
-    if read(id.pid).is_none_or(|now| now.start_time != id.start_time) {
+    if row(id.pid)?.is_none_or(|now| now.start_time != id.start_time) {
         return Ok(false);
     }
     let sent = match &handle {

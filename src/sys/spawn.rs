@@ -11,7 +11,8 @@ use std::path::Path;
 use std::process::Command;
 
 /// A command with exactly this environment (values are bytes, not necessarily UTF-8), in this directory, in a
-/// process group of its own and with default signal handling. (R-LIFE-01)
+/// process group of its own, with default signal handling and the limits that this process was started with.
+/// (R-LIFE-01)
 ///
 /// A program without a slash is looked up in the PATH of the *given* environment.
 pub fn command<A, E>(program: &OsStr, args: A, env: E, cwd: &Path) -> Command
@@ -26,6 +27,7 @@ where
         .envs(env)
         .current_dir(cwd)
         .process_group(0);
+    super::limits::as_before(&mut command);
     default_signals(&mut command);
     command
 }

@@ -359,6 +359,8 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         processes::signal(self.pid, rustix::process::Signal::KILL);
+        // A guard that a test has stopped would be waited for in vain.
+        processes::signal(self.guard.id(), rustix::process::Signal::CONT);
         let _ = self.guard.wait();
     }
 }

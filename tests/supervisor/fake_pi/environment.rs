@@ -8,7 +8,7 @@ use super::wait_idle;
 use crate::support::core::Core;
 use crate::support::fake::FakePi;
 
-pub(super) fn var(name: &str, value: &str) -> EnvVar {
+pub(in crate::supervisor) fn var(name: &str, value: &str) -> EnvVar {
     EnvVar {
         name: EnvText::Text(name.to_owned()),
         value: EnvText::Text(value.to_owned()),

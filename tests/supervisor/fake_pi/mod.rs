@@ -13,6 +13,8 @@ mod stream;
 
 use std::path::{Path, PathBuf};
 
+pub(super) use environment::var;
+
 use pi_agents::fleet::agent::{Status, StopCause};
 use pi_agents::fleet::roster::AgentView;
 use pi_agents::fleet::transcript::{EntryKind, Level, Outcome};
@@ -21,20 +23,20 @@ use crate::support::core::Core;
 use crate::support::fake::FakePi;
 
 /// Short rungs of the stop ladder, for children that have to be forced.
-const FAST_LADDER: &[(&str, &str)] = &[
+pub(super) const FAST_LADDER: &[(&str, &str)] = &[
     ("PI_AGENTS_STOP_EOF_MS", "150"),
     ("PI_AGENTS_STOP_TERM_MS", "150"),
 ];
 
-fn stopped_by_you(row: &AgentView) -> bool {
+pub(super) fn stopped_by_you(row: &AgentView) -> bool {
     row.status == Status::Stopped { by: StopCause::You }
 }
 
-fn is_failed(row: &AgentView) -> bool {
+pub(super) fn is_failed(row: &AgentView) -> bool {
     matches!(row.status, Status::Failed { .. })
 }
 
-fn reason(row: &AgentView) -> String {
+pub(super) fn reason(row: &AgentView) -> String {
     match &row.status {
         Status::Failed { reason } => reason.clone(),
         other => panic!("not failed but {other:?}"),
@@ -43,7 +45,7 @@ fn reason(row: &AgentView) -> String {
 
 /// Waits until it is idle with so many runs behind it, in its row and in its transcript.
 #[track_caller]
-fn wait_idle(core: &Core, name: &str, runs: u64) -> AgentView {
+pub(super) fn wait_idle(core: &Core, name: &str, runs: u64) -> AgentView {
     wait_run_ends(core, name, usize::try_from(runs).unwrap());
     core.wait_agent(name, &format!("idle after {runs} run(s)"), |a| {
         a.status == Status::Idle && a.runs_ended == runs
@@ -52,7 +54,7 @@ fn wait_idle(core: &Core, name: &str, runs: u64) -> AgentView {
 
 /// Waits for the ends of so many runs in the transcript and gives them.
 #[track_caller]
-fn wait_run_ends(core: &Core, name: &str, count: usize) -> Vec<Outcome> {
+pub(super) fn wait_run_ends(core: &Core, name: &str, count: usize) -> Vec<Outcome> {
     core.wait_entries(name, &format!("{count} run end(s)"), |entries| {
         let ends: Vec<Outcome> = entries
             .iter()
@@ -66,7 +68,7 @@ fn wait_run_ends(core: &Core, name: &str, count: usize) -> Vec<Outcome> {
 }
 
 /// Texts of the notices in the transcript, of one level.
-fn notices(core: &Core, name: &str, wanted: Level) -> Vec<String> {
+pub(super) fn notices(core: &Core, name: &str, wanted: Level) -> Vec<String> {
     let entries = core.entries(name).into_iter();
     entries
         .filter_map(|e| match e.kind {
@@ -78,7 +80,7 @@ fn notices(core: &Core, name: &str, wanted: Level) -> Vec<String> {
 
 /// Waits for a notice that holds those words and gives it.
 #[track_caller]
-fn wait_notice(core: &Core, name: &str, words: &str) -> String {
+pub(super) fn wait_notice(core: &Core, name: &str, words: &str) -> String {
     core.wait_entries(name, &format!("a notice with {words:?}"), |entries| {
         entries.iter().find_map(|e| match &e.kind {
             EntryKind::Notice { text, .. } if text.contains(words) => Some(text.clone()),
@@ -88,7 +90,7 @@ fn wait_notice(core: &Core, name: &str, words: &str) -> String {
 }
 
 /// The one file below `dir` whose path ends so.
-fn find_file(dir: &Path, end: &str) -> Option<PathBuf> {
+pub(super) fn find_file(dir: &Path, end: &str) -> Option<PathBuf> {
     for entry in std::fs::read_dir(dir).ok()?.flatten() {
         let path = entry.path();
         let found = if path.is_dir() {
@@ -110,7 +112,7 @@ fn case(name: &str) -> String {
 }
 
 /// Pids of the fakes that were started, oldest first.
-fn pids(pi: &FakePi) -> Vec<u32> {
+pub(super) fn pids(pi: &FakePi) -> Vec<u32> {
     let starts = pi.events("start").into_iter();
     starts
         .map(|e| u32::try_from(e["pid"].as_u64().unwrap()).unwrap())
@@ -118,7 +120,7 @@ fn pids(pi: &FakePi) -> Vec<u32> {
 }
 
 /// What of a sandbox is no part of the core.
-fn agents_alive(pi: &FakePi) -> Vec<String> {
+pub(super) fn agents_alive(pi: &FakePi) -> Vec<String> {
     let all = pi.sandbox.processes().into_iter();
     all.filter(|p| !p.args.iter().any(|a| a == "serve"))
         .map(|p| p.to_string())
