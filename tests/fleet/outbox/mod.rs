@@ -5,4 +5,6 @@ mod content;
 mod crash;
 mod kit;
 mod offers;
+mod orders;
 mod questions;
+mod sim;
