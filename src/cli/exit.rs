@@ -123,7 +123,7 @@ impl From<RequestError> for CliError {
         let kind = match error.code {
             ErrorCode::Invalid => Kind::Usage,
             ErrorCode::NotFound => Kind::NotFound,
-            ErrorCode::Conflict | ErrorCode::Gone => Kind::Conflict,
+            ErrorCode::Conflict | ErrorCode::Gone | ErrorCode::Cancelled => Kind::Conflict,
             ErrorCode::StartFailed => Kind::StartFailed,
             ErrorCode::Unsupported | ErrorCode::Disconnected | ErrorCode::Internal => Kind::Failed,
         };

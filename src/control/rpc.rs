@@ -26,6 +26,7 @@ const CONFLICT: i64 = -32011;
 const START_FAILED: i64 = -32012;
 const GONE: i64 = -32013;
 const DISCONNECTED: i64 = -32014;
+const CANCELLED: i64 = -32015;
 
 /// Identity of a call, chosen by the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,6 +72,7 @@ impl RpcError {
             NOT_FOUND => ErrorCode::NotFound,
             START_FAILED => ErrorCode::StartFailed,
             GONE => ErrorCode::Gone,
+            CANCELLED => ErrorCode::Cancelled,
             DISCONNECTED => ErrorCode::Disconnected,
             _ => ErrorCode::Internal,
         };
@@ -87,6 +89,7 @@ impl From<RequestError> for RpcError {
             ErrorCode::Conflict => CONFLICT,
             ErrorCode::StartFailed => START_FAILED,
             ErrorCode::Gone => GONE,
+            ErrorCode::Cancelled => CANCELLED,
             ErrorCode::Unsupported => METHOD_NOT_FOUND,
             ErrorCode::Disconnected => DISCONNECTED,
             ErrorCode::Internal => INTERNAL,

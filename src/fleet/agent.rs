@@ -92,6 +92,12 @@ pub enum StopCause {
     Timeout,
     /// The core was asked to end.
     Shutdown,
+    /// Its parent, with `agent_stop`.
+    Parent,
+    /// The tool call that waited for it was cancelled (R-TOOL-10).
+    Cancelled,
+    /// Its host ended: the Pi session was left, replaced or reloaded, or the agent above ended.
+    HostGone,
     /// The child ended the run as aborted and nobody here asked for it.
     Child,
 }
@@ -104,6 +110,9 @@ impl StopCause {
             Self::You => "by you",
             Self::Timeout => "by the time limit",
             Self::Shutdown => "on quit",
+            Self::Parent => "by its parent",
+            Self::Cancelled => "because the call was cancelled",
+            Self::HostGone => "because its session ended",
             Self::Child => "by the agent",
         }
     }

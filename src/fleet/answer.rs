@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{AgentId, MessageId};
-use super::roster::FleetSnapshot;
+use super::roster::{FleetSnapshot, UsageTotals};
+use super::transcript::Outcome;
 
 /// Answers to requests, in the same order of names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +21,26 @@ pub enum Reply {
         /// Saved session.
         #[serde(default, with = "crate::fleet::path_text::option")]
         session_path: Option<PathBuf>,
+    },
+    /// The first run of an agent that was waited for (a foreground spawn) is over, whatever its
+    /// outcome (R-TOOL-18).
+    Finished {
+        /// Identity.
+        agent: AgentId,
+        /// Short name.
+        name: String,
+        /// How it ended.
+        outcome: Outcome,
+        /// Text of the run's last assistant message, unchanged (R-TOOL-13); of a run that did not
+        /// complete the cause, then the partial text (R-DELIV-15).
+        result: String,
+        /// Saved session.
+        #[serde(default, with = "crate::fleet::path_text::option")]
+        session_path: Option<PathBuf>,
+        /// Length of the run in milliseconds.
+        took_ms: u64,
+        /// Tokens and money of the run (R-TOOL-15).
+        usage: UsageTotals,
     },
     /// The child accepted the message.
     Sent {
@@ -63,6 +84,8 @@ pub enum ErrorCode {
     StartFailed,
     /// The agent ended before it could be done.
     Gone,
+    /// The asker took the call back (R-TOOL-10, R-TOOL-17).
+    Cancelled,
     /// The core does not know the request (a newer client).
     Unsupported,
     /// The connection to the core was lost: whether it was done is unknown.

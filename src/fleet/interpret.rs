@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use super::agent::StopCause;
-use super::live::dialog_view;
+use super::live::{MESSAGE_STATUS, dialog_view};
 use super::meter::{Meter, totals};
 use super::roster::{DialogView, RetryView, UsageTotals};
 use super::transcript::Outcome;
@@ -20,6 +20,7 @@ use crate::pi::event::{Change, Record};
 use crate::pi::message::{Assistant, Message, StopReason};
 use crate::pi::response::Response;
 pub use crate::pi::response::{Disposition, ModelInfo};
+use crate::pi::ui_request::UiMethod;
 
 /// Longest text kept of a message that is being streamed, in bytes (R-Q-01).
 const MAX_STREAMED: usize = 8 * 1024 * 1024;
@@ -173,6 +174,13 @@ pub enum Fact {
     Retrying(RetryView),
     /// The attempts are over.
     RetryOver,
+    /// The output ended in the middle of a run: what there is of it.
+    Unfinished(RunEnd),
+    /// The agent has a message for whoever started it (R-DELIV-10).
+    ToParent {
+        /// Its text.
+        text: String,
+    },
     /// An extension failed.
     ExtensionFailed {
         /// Where and how, one line.
@@ -290,6 +298,17 @@ impl Interpreter {
                 follow_up: owned(&queue.follow_up),
             }),
             Record::UiRequest(request) => {
+                if let UiMethod::SetStatus {
+                    key,
+                    text: Some(text),
+                } = &request.method
+                    && key == MESSAGE_STATUS
+                    && !text.is_empty()
+                {
+                    out.push(Fact::ToParent {
+                        text: text.clone().into_owned(),
+                    });
+                }
                 out.extend(dialog_view(request, at_ms).map(Fact::DialogOpened));
             }
             Record::AutoRetryStart(retry) => out.push(Fact::Retrying(RetryView {

@@ -16,7 +16,7 @@ use crate::pi::response::{ModelInfo, Response};
 use crate::pi::ui_request::{UiMethod, UiRequest};
 
 /// The status entry that carries messages between agents: never shown (R-PI-16).
-const HIDDEN_STATUS: &str = "pi-subagent-msg";
+pub const MESSAGE_STATUS: &str = "pi-subagent-msg";
 /// Most dialogs and statuses kept per child: a broken extension must not fill the memory (R-Q-01).
 const MAX_OPEN: usize = 64;
 
@@ -353,7 +353,7 @@ impl Live {
     }
 
     fn status(&mut self, key: &str, text: Option<&str>) -> bool {
-        if key == HIDDEN_STATUS {
+        if key == MESSAGE_STATUS {
             return false;
         }
         let at = self.statuses.iter().position(|(k, _)| k == key);

@@ -142,6 +142,11 @@ pub enum DialogAnswer {
     Cancelled,
 }
 
+/// Depth of agents in news of older cores, which know no other.
+fn top() -> u32 {
+    1
+}
+
 /// One agent as a viewer sees it. Texts are as the child sent them: a screen must pass them
 /// through the sanitiser (R-TUI-10).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -152,6 +157,18 @@ pub struct AgentView {
     pub name: String,
     /// Its host.
     pub host: HostId,
+    /// The agent it works for, if its host is one (R-ID-02).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<AgentId>,
+    /// Levels below the top: 1 = an agent of a person or a Pi session.
+    #[serde(default = "top")]
+    pub depth: u32,
+    /// Names from the top, `max/sam`: for display, never an address (R-ID-02).
+    #[serde(default)]
+    pub key: String,
+    /// A tool call waits for the end of its first run.
+    #[serde(default)]
+    pub waited_for: bool,
     /// What was asked for.
     pub spec: AgentSpec,
     /// Model in use, `provider/id`, once the child said so.

@@ -18,6 +18,7 @@ use super::start::{Started, Starter};
 use super::{SupervisorConfig, answers};
 use crate::client::{AgentRef, Env, EnvText, ErrorCode, Reply, Request, RequestError};
 use crate::fleet::agent::Status;
+use crate::fleet::host::{Sender, Stopper};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
 use crate::fleet::machine::{
     ChildCommand, ChildEnv, Effect, Input, LadderSignal, Machine, Now, Timer,
@@ -87,7 +88,7 @@ impl Actor {
     ) -> Self {
         let starter = Starter::new(Arc::clone(&config), Arc::clone(&shared), events);
         Self {
-            machine: Machine::new(config.machine),
+            machine: Machine::new(config.machine, config.host),
             config,
             shared,
             sides: HashMap::new(),
@@ -109,7 +110,7 @@ impl Actor {
     pub(super) fn restore(&mut self, records: Vec<AgentRecord>) {
         for record in records {
             let id = record.id;
-            self.machine.restore(record.restored());
+            self.machine.restore(record.restored(self.config.host));
             let live = AgentLive::new();
             {
                 let mut inner = live.lock();
@@ -192,9 +193,7 @@ impl Actor {
     }
 
     fn path_of(&self, agent: AgentId) -> Option<PathBuf> {
-        self.machine
-            .view(agent, self.config.host)
-            .and_then(|v| v.session_path)
+        self.machine.view(agent).and_then(|v| v.session_path)
     }
 
     fn ask(&mut self, ask: Ask) {
@@ -210,6 +209,7 @@ impl Actor {
                 self.named(agent, call, reply, |agent| Input::Send {
                     call,
                     agent,
+                    by: Sender::User,
                     message: MessageId::fresh(),
                     instance: InstanceId::fresh(),
                     text,
@@ -217,7 +217,11 @@ impl Actor {
                 });
             }
             Request::Stop { agent } => {
-                self.named(agent, call, reply, |agent| Input::Stop { call, agent });
+                self.named(agent, call, reply, |agent| Input::Stop {
+                    call,
+                    agent,
+                    by: Stopper::User,
+                });
             }
             Request::Abort { agent } => {
                 self.named(agent, call, reply, |agent| Input::Abort { call, agent });
@@ -247,7 +251,7 @@ impl Actor {
 
     fn resolve(&self, agent: &AgentRef) -> Result<AgentId, RequestError> {
         match agent {
-            AgentRef::Name(name) => self.machine.resolve_name(name),
+            AgentRef::Name(name) => self.machine.resolve_name(None, name),
             AgentRef::Id(id) if self.machine.knows(*id) => Ok(*id),
             AgentRef::Id(_) => Err(RequestError::new(ErrorCode::NotFound, "no such agent")),
         }
@@ -347,11 +351,7 @@ impl Actor {
             } => {
                 let live = self.live(agent);
                 let mark = self.sides.get(&agent).and_then(|s| s.mark);
-                let name = self
-                    .machine
-                    .view(agent, self.config.host)
-                    .map(|v| v.name)
-                    .unwrap_or_default();
+                let name = self.machine.view(agent).map(|v| v.name).unwrap_or_default();
                 self.starter
                     .launch(agent, instance, *plan, name, live, mark);
             }
@@ -406,6 +406,11 @@ impl Actor {
                 self.shared.ring();
             }
             Effect::Notice { agent, level, text } => self.notice(agent, level, text, now.wall_ms),
+            // No bridge has joined: only the person hosts agents here, and has no outbox.
+            Effect::Journal { .. }
+            | Effect::Offer { .. }
+            | Effect::Degraded { .. }
+            | Effect::HostClosed { .. } => {}
             Effect::Exit => self.done = true,
         }
     }
@@ -426,7 +431,7 @@ impl Actor {
     }
 
     fn publish(&mut self, agent: AgentId) {
-        if let Some(view) = self.machine.view(agent, self.config.host) {
+        if let Some(view) = self.machine.view(agent) {
             let live = self.live(agent);
             if !view.status.is_live() {
                 live.lock().live.process_gone();
@@ -464,12 +469,14 @@ impl Actor {
 
     /// Writes the record of an agent as it is now. `false` = it is still to be written.
     fn write(&mut self, agent: AgentId) -> bool {
-        if let Some(mut view) = self.machine.view(agent, self.config.host) {
+        if let Some(mut view) = self.machine.view(agent) {
             let live = self.live(agent);
             live.lock().overlay(&mut view);
             let mark = self.sides.get(&agent).and_then(|s| s.mark);
             let session = self.machine.session_id(agent).unwrap_or_default();
-            let record = AgentRecord::of(&view, session, mark, self.machine.last_outcome(agent));
+            let kind = self.machine.host_kind(agent);
+            let last = self.machine.last_outcome(agent);
+            let record = AgentRecord::of(&view, kind, session, mark, last);
             let path = self.config.records.join(format!("{agent}.json"));
             if let Err(error) = record.save(&path) {
                 tracing::error!(%error, "agent record not written");

@@ -415,6 +415,13 @@ async fn read_stdout(stdout: ChildStdout, setup: ChildSetup, watch: Watch) {
             quiet = 0;
             hurry.tick().await;
         }
+    } // What there is of a run that did not end: its text is not lost with the process.
+    if let Some(end) = reader.interpreter.process_gone() {
+        let (instance, fact) = (setup.instance, Fact::Unfinished(end));
+        let _ = setup
+            .events
+            .send(Event::Input(Input::Fact { instance, fact }))
+            .await;
     }
 }
 

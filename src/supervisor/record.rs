@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::agent::{AgentSpec, Status};
-use crate::fleet::ids::AgentId;
+use crate::fleet::host::HostKind;
+use crate::fleet::ids::{AgentId, HostId};
 use crate::fleet::machine::Restored;
 use crate::fleet::roster::{AgentView, UsageTotals};
 use crate::fleet::transcript::Outcome;
@@ -49,6 +50,12 @@ pub struct AgentRecord {
     pub version: u32,
     /// Identity.
     pub id: AgentId,
+    /// Its host; records of older versions have none, their host was the person.
+    #[serde(default)]
+    pub host: Option<HostId>,
+    /// Of what kind that is.
+    #[serde(default)]
+    pub host_kind: Option<HostKind>,
     /// Short name.
     pub name: String,
     /// What was asked for.
@@ -86,6 +93,7 @@ impl AgentRecord {
     #[must_use]
     pub fn of(
         view: &AgentView,
+        kind: Option<HostKind>,
         session_id: &str,
         session_mark: Option<SessionMark>,
         last: Option<Outcome>,
@@ -93,6 +101,8 @@ impl AgentRecord {
         Self {
             version: VERSION,
             id: view.id,
+            host: Some(view.host),
+            host_kind: kind,
             name: view.name.clone(),
             spec: view.spec.clone(),
             status: view.status.clone(),
@@ -117,11 +127,13 @@ impl AgentRecord {
         atomic_file::write(path, &bytes, 0o600).map_err(|e| e.to_string())
     }
 
-    /// What the machine needs of it.
+    /// What the machine needs of it. `person` is the host of records that name none.
     #[must_use]
-    pub fn restored(&self) -> Restored {
+    pub fn restored(&self, person: HostId) -> Restored {
         Restored {
             id: self.id,
+            host: self.host.unwrap_or(person),
+            kind: self.host_kind.unwrap_or(HostKind::Person),
             name: self.name.clone(),
             spec: self.spec.clone(),
             session_id: self.session_id.clone(),

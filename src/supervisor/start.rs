@@ -18,6 +18,7 @@ use super::record::SessionMark;
 use super::shared::Shared;
 use crate::client::{ErrorCode, Reply, RequestError, SpawnRequest};
 use crate::fleet::agent::{AgentSpec, ToolChoice};
+use crate::fleet::host::{Caller, SpawnMode};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
 use crate::fleet::machine::{EnvPairs, Input, LaunchPlan};
 use crate::fleet::transcript::Level;
@@ -113,6 +114,11 @@ impl Starter {
                 check_tools(&request.tools)?;
                 Ok::<Input, RequestError>(Input::Spawn {
                     call,
+                    by: Caller {
+                        host: config.host,
+                        generation: 1,
+                    },
+                    mode: SpawnMode::Background,
                     agent: AgentId::fresh(),
                     instance: InstanceId::fresh(),
                     message: MessageId::fresh(),

@@ -227,6 +227,10 @@ fn agent(n: usize) -> AgentView {
         id: AgentId::fresh(),
         name: format!("ag{n}"),
         host: HostId::fresh(),
+        parent: None,
+        depth: 1,
+        key: format!("ag{n}"),
+        waited_for: false,
         spec: AgentSpec {
             label: format!("Check part {n} of the configuration and report"),
             model: None,

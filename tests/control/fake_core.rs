@@ -35,6 +35,10 @@ pub fn agent_view(id: u128, label: &str) -> AgentView {
         id: AgentId(Uuid::from_u128(id)),
         name: "max".into(),
         host: HostId(Uuid::from_u128(2)),
+        parent: None,
+        depth: 1,
+        key: "max".into(),
+        waited_for: false,
         spec: AgentSpec {
             label: label.into(),
             model: None,

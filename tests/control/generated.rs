@@ -237,7 +237,7 @@ fn the_reference_of_the_protocol_is_up_to_date() {
     }
     let _ = writeln!(
         page,
-        "| -32010 … -32014 | the request was refused: see `data.code` |\n\n```json\n{}```",
+        "| -32010 … -32015 | the request was refused: see `data.code` |\n\n```json\n{}```",
         example("error")
     );
     for (direction, title) in [
@@ -281,5 +281,7 @@ fn every_reply_has_an_example(reply: &Reply) {
         | Reply::Aborted { .. }
         | Reply::Done
         | Reply::Snapshot { .. } => {}
+        // The result of a tool call: no client request is answered with it.
+        Reply::Finished { .. } => {}
     }
 }

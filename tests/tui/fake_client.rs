@@ -313,6 +313,10 @@ pub fn agent(n: u128, name: &str, label: &str) -> AgentView {
         id: id(n),
         name: name.into(),
         host: HostId(Uuid::from_u128(8)),
+        parent: None,
+        depth: 1,
+        key: name.into(),
+        waited_for: false,
         spec: AgentSpec {
             label: label.into(),
             model: None,

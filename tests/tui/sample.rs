@@ -15,6 +15,10 @@ pub fn agent(name: &str, label: &str, status: Status) -> AgentView {
         id: AgentId(uuid::Uuid::nil()),
         name: name.into(),
         host: HostId(uuid::Uuid::nil()),
+        parent: None,
+        depth: 1,
+        key: name.into(),
+        waited_for: false,
         spec: AgentSpec {
             label: label.into(),
             model: None,

@@ -10,6 +10,7 @@ use crate::fleet::answer::{ErrorCode, Reply};
 use crate::fleet::ids::{AgentId, CallId, InstanceId};
 use crate::fleet::interpret::ResponseData;
 use crate::fleet::roster::MessageState;
+use crate::fleet::transcript::Level;
 
 impl Machine {
     pub(super) fn abort_asked(&mut self, call: CallId, id: AgentId) {
@@ -137,6 +138,15 @@ impl Machine {
         if let Some(a) = i.aborting.take() {
             self.out.push(Effect::Disarm(Timer::Abort(instance)));
             let mut returned = a.returned;
+            if a.calls.is_empty() && !returned.is_empty() {
+                // Whoever asked went away: the texts are not lost with them.
+                let text = format!(
+                    "not delivered (the run was aborted): {}",
+                    returned.join("\n")
+                );
+                self.notice(id, Level::Warning, text);
+                returned.clear();
+            }
             for call in a.calls {
                 // The texts go to one asker only: given back twice they could be sent twice.
                 let returned = std::mem::take(&mut returned);

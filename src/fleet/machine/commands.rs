@@ -1,12 +1,15 @@
 //! What a person or a host asks for: spawn, send, stop, shutdown. Every check comes before any
 //! side effect (R-TOOL-07).
 
+use std::collections::VecDeque;
+
 use super::Machine;
 use super::effect::Effect;
 use super::input::{ChildEnv, Now, Timer};
 use super::state::{Agent, EndWhy, Ending, Message, Phase};
-use crate::fleet::agent::{AgentSpec, Status, StopCause};
+use crate::fleet::agent::{AgentSpec, Status, StopCause, ToolChoice};
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
+use crate::fleet::host::{Caller, HostKind, Owner, Sender, SpawnMode, Stopper};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
 use crate::fleet::roster::MessageState;
 use crate::fleet::transcript::Level;
@@ -39,30 +42,93 @@ fn check_spec(spec: &AgentSpec, prompt: &str) -> Result<(), RequestError> {
     Ok(())
 }
 
+/// Tools every child has, whatever its list says (R-TOOL-05, R-ID-09).
+const OWN_TOOLS: &[&str] = &["agent_spawn", "agent_send", "agent_stop"];
+
+/// The tools of an agent below an agent: a part of its parent's (R-ID-09).
+fn narrowed(parent: &ToolChoice, child: ToolChoice) -> Result<ToolChoice, RequestError> {
+    let ToolChoice::Only(have) = parent else {
+        return Ok(child);
+    };
+    let ToolChoice::Only(wanted) = child else {
+        return Ok(ToolChoice::Only(have.clone()));
+    };
+    let excess: Vec<&str> = wanted
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !OWN_TOOLS.contains(name) && !have.iter().any(|h| h == name))
+        .collect();
+    if excess.is_empty() {
+        return Ok(ToolChoice::Only(wanted));
+    }
+    Err(RequestError::new(
+        ErrorCode::Invalid,
+        format!("tools its parent does not have: {}", excess.join(", ")),
+    )
+    .with_hint(format!("its parent has: {}", have.join(", "))))
+}
+
+/// A message and the process it may need.
+pub(super) struct First {
+    pub(super) message: MessageId,
+    pub(super) instance: InstanceId,
+    pub(super) prompt: String,
+    pub(super) env: ChildEnv,
+}
+
+impl First {
+    fn into_message(self, call: CallId, revived: bool, initial: bool, claims: bool) -> Message {
+        Message {
+            id: self.message,
+            text: self.prompt,
+            state: MessageState::Queued,
+            call: Some(call),
+            revived,
+            initial,
+            claims,
+            seen: false,
+            instance: self.instance,
+            env: self.env,
+        }
+    }
+}
+
 impl Machine {
     #[allow(clippy::too_many_arguments)]
     pub(super) fn spawn(
         &mut self,
         now: Now,
         call: CallId,
+        by: Caller,
+        mode: &SpawnMode,
         id: AgentId,
-        instance: InstanceId,
-        message: MessageId,
         spec: AgentSpec,
-        prompt: String,
-        env: ChildEnv,
+        first: First,
     ) {
+        if self.was_cancelled(call) {
+            return;
+        }
         if self.shutdown.is_some() {
             self.refuse(call, ErrorCode::Conflict, "the core is ending");
             return;
         }
-        if let Err(error) = check_spec(&spec, &prompt) {
-            self.answer(call, Err(error));
+        let spec = match self.check_spawn(by, mode, spec, &first.prompt) {
+            Ok(spec) => spec,
+            Err(error) => {
+                self.answer(call, Err(error));
+                return;
+            }
+        };
+        let Some(host) = self.host_mut(by.host) else {
             return;
-        }
-        let name = self.names.give();
+        };
+        let name = host.names.give();
         let agent = Agent {
             id,
+            host: by.host,
+            foreground: None,
+            wait_for_result: *mode == SpawnMode::Foreground,
+            boundary: Owner::Parent,
             name,
             spec,
             status: Status::Queued,
@@ -73,17 +139,7 @@ impl Machine {
             session_path: None,
             instance: None,
             ending: None,
-            queue: std::collections::VecDeque::from([Message {
-                id: message,
-                text: prompt,
-                state: MessageState::Queued,
-                call: Some(call),
-                revived: false,
-                initial: true,
-                seen: false,
-                instance,
-                env,
-            }]),
+            queue: VecDeque::from([first.into_message(call, false, true, true)]),
             run_started_ms: None,
             run_took_ms: None,
             runs_ended: 0,
@@ -95,51 +151,96 @@ impl Machine {
         self.publish(id);
     }
 
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn send(
-        &mut self,
-        now: Now,
-        call: CallId,
-        id: AgentId,
-        message: MessageId,
-        instance: InstanceId,
-        text: String,
-        env: ChildEnv,
-    ) {
-        if self.shutdown.is_some() {
-            self.refuse(call, ErrorCode::Conflict, "the core is ending");
-            return;
-        }
-        if text.trim().is_empty() {
-            self.refuse(call, ErrorCode::Invalid, "the message is empty");
-            return;
-        }
-        if text.contains('\0') {
-            self.refuse(
-                call,
+    /// Every check of a spawn that needs no disk, before any side effect (R-TOOL-07). Gives the
+    /// spec as it will be used.
+    fn check_spawn(
+        &self,
+        by: Caller,
+        mode: &SpawnMode,
+        mut spec: AgentSpec,
+        prompt: &str,
+    ) -> Result<AgentSpec, RequestError> {
+        let host = self.check_caller(by)?;
+        let kind = host.kind;
+        check_spec(&spec, prompt)?;
+        let depth = self.depth_below(by.host);
+        if depth > self.config.max_depth {
+            return Err(RequestError::new(
                 ErrorCode::Invalid,
-                "the message cannot hold a NUL character",
-            );
+                format!(
+                    "agents may be {} level(s) deep here, and this one would be at level {depth}",
+                    self.config.max_depth
+                ),
+            ));
+        }
+        if let HostKind::Nested { agent } = kind {
+            if *mode == SpawnMode::Background {
+                // Nothing would wait for it when its parent's process ends (R-ID-04).
+                return Err(RequestError::new(
+                    ErrorCode::Invalid,
+                    "an agent can only start agents in the foreground",
+                ));
+            }
+            if let Some(parent) = self.agent(agent) {
+                spec.tools = narrowed(&parent.spec.tools, spec.tools)?;
+            }
+        }
+        Ok(spec)
+    }
+
+    pub(super) fn send(&mut self, now: Now, call: CallId, id: AgentId, by: Sender, first: First) {
+        if self.was_cancelled(call) {
             return;
         }
+        if let Err(error) = self.check_send(id, by, &first.prompt) {
+            self.answer(call, Err(error));
+            return;
+        }
+        let claims = self.claims(id, by);
+        // Before anything is written to the child: what it does by itself from now on is the
+        // person's (R-DELIV-08).
+        self.submitted(id, claims);
         let Some(agent) = self.agent_mut(id) else {
-            self.refuse(call, ErrorCode::NotFound, "no such agent");
             return;
         };
         let revived = agent.instance.is_none() || agent.ending.is_some();
-        agent.queue.push_back(Message {
-            id: message,
-            text,
-            state: MessageState::Queued,
-            call: Some(call),
-            revived,
-            initial: false,
-            seen: false,
-            instance,
-            env,
-        });
+        let message = first.into_message(call, revived, false, claims);
+        agent.queue.push_back(message);
         self.publish(id);
         self.route(now, id);
+    }
+
+    fn check_send(&self, id: AgentId, by: Sender, text: &str) -> Result<(), RequestError> {
+        let refuse = |code, message: &str| Err(RequestError::new(code, message));
+        if self.shutdown.is_some() {
+            return refuse(ErrorCode::Conflict, "the core is ending");
+        }
+        if text.trim().is_empty() {
+            return refuse(ErrorCode::Invalid, "the message is empty");
+        }
+        if text.contains('\0') {
+            return refuse(
+                ErrorCode::Invalid,
+                "the message cannot hold a NUL character",
+            );
+        }
+        match by {
+            Sender::Parent(caller) => self.check_parent(caller, id)?,
+            Sender::User | Sender::Continue => {
+                let Some(host) = self.host_of(id) else {
+                    return refuse(ErrorCode::NotFound, "no such agent");
+                };
+                if !host.open {
+                    // Its environment and its launch contributions are the session's (R-LIFE-18).
+                    return Err(RequestError::new(
+                        ErrorCode::Conflict,
+                        "the session this agent belongs to has ended",
+                    )
+                    .with_hint("resume that session in Pi, then send the message again"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Moves the queue of an agent forward: to its process if it has one, else towards a launch.
@@ -164,12 +265,22 @@ impl Machine {
         }
     }
 
-    pub(super) fn stop_asked(&mut self, now: Now, call: CallId, id: AgentId) {
-        if self.agent(id).is_none() {
-            self.refuse(call, ErrorCode::NotFound, "no such agent");
+    pub(super) fn stop_asked(&mut self, now: Now, call: CallId, id: AgentId, by: Stopper) {
+        if self.was_cancelled(call) {
             return;
         }
-        self.stop(now, id, StopCause::You, Some(call));
+        let (known, cause) = match by {
+            Stopper::Parent(caller) => (self.check_parent(caller, id), StopCause::Parent),
+            Stopper::User if self.agent(id).is_none() => (
+                Err(RequestError::new(ErrorCode::NotFound, "no such agent")),
+                StopCause::You,
+            ),
+            Stopper::User => (Ok(()), StopCause::You),
+        };
+        match known {
+            Ok(()) => self.stop(now, id, cause, Some(call)),
+            Err(error) => self.answer(call, Err(error)),
+        }
     }
 
     /// Stops an agent (R-TOOL-03). Idempotent; cancels a launch that is pending (R-LIFE-12).
@@ -253,7 +364,8 @@ impl Machine {
         match &mut agent.ending {
             Some(ending) => {
                 ending.calls.extend(call);
-                if matches!(why, EndWhy::Stop(_)) {
+                // The first deliberate cause stays: it decides who hears of it.
+                if matches!(why, EndWhy::Stop(_)) && !matches!(ending.why, EndWhy::Stop(_)) {
                     ending.why = why.clone();
                 }
             }
@@ -269,12 +381,14 @@ impl Machine {
             agent.set_status(now, Status::Failed { reason });
         }
         let phase = agent.instance.as_ref().map(|i| i.phase);
+        // Its own agents end with it, all at the same time (R-ID-04).
+        self.close_nested(now, id);
         match phase {
             // There is no process to end yet: `launched` does it.
             Some(Phase::Launching) | None => {}
             Some(Phase::Ending(_) | Phase::Sweeping) => {}
             Some(Phase::Handshake | Phase::CheckingModel | Phase::Live) => {
-                if let Some(i) = &mut agent.instance {
+                if let Some(i) = self.instance_mut(id) {
                     i.phase = Phase::Ending(super::state::Rung::Eof);
                 }
                 self.disarm_all(instance);

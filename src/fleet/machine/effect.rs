@@ -6,7 +6,10 @@ use std::time::Duration;
 use super::input::{ChildEnv, Timer};
 use crate::fleet::agent::AgentSpec;
 use crate::fleet::answer::{Reply, RequestError};
-use crate::fleet::ids::{AgentId, CallId, InstanceId};
+use crate::fleet::completion::Delivery;
+use crate::fleet::host::Caller;
+use crate::fleet::ids::{AgentId, CallId, HostId, InstanceId};
+use crate::fleet::outbox::{JournalRecord, OfferMode};
 use crate::fleet::transcript::{Level, Outcome};
 
 /// A command to a child. `id` correlates the response.
@@ -24,10 +27,16 @@ pub enum ChildCommand {
 }
 
 /// Everything needed to start a process.
+///
+/// `host` and `generation` are those of the agent's host: it adds its own to the launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchPlan {
     /// What was asked for.
     pub spec: AgentSpec,
+    /// Host and generation the launch is for.
+    pub host: Caller,
+    /// Levels below the top: 1 = an agent of a person or a Pi session.
+    pub depth: u32,
     /// Pi's session id, given by us.
     pub session_id: String,
     /// Saved session to go on with, once a process named it.
@@ -118,6 +127,42 @@ pub enum Effect {
         level: Level,
         /// What.
         text: String,
+    },
+    /// Write a record into a host's journal, sync it, and say so.
+    Journal {
+        /// Whose.
+        host: HostId,
+        /// Its number.
+        seq: u64,
+        /// What.
+        record: JournalRecord,
+    },
+    /// Offer results to a host.
+    Offer {
+        /// To which.
+        host: HostId,
+        /// Of which generation.
+        generation: u64,
+        /// Number of the offer.
+        epoch: u64,
+        /// How they are to be handed over.
+        mode: OfferMode,
+        /// Which.
+        deliveries: Vec<Delivery>,
+    },
+    /// A host's results are, or are no longer, safe from a crash of the core.
+    Degraded {
+        /// Whose.
+        host: HostId,
+        /// They are not.
+        degraded: bool,
+    },
+    /// Nothing of a host's last generation is left: its agents are gone.
+    HostClosed {
+        /// Which.
+        host: HostId,
+        /// Of which generation.
+        generation: u64,
     },
     /// Everything is stopped: end the core.
     Exit,

@@ -9,7 +9,6 @@ use super::state::{EndWhy, Phase, Rung};
 use crate::fleet::agent::Status;
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
 use crate::fleet::ids::InstanceId;
-use crate::fleet::interpret::RunEnd;
 use crate::fleet::roster::MessageState;
 use crate::fleet::transcript::{Level, Outcome};
 
@@ -137,22 +136,24 @@ impl Machine {
         i.pid = None;
         i.exit = Some(exit.clone());
         let run = i.run.take();
+        let expected = std::mem::take(&mut i.run_expected);
         let words = match why {
             Some(EndWhy::Deaf(words)) if signalled || exit.code == Some(0) => words.to_owned(),
             _ => exit.words(),
         };
 
         // The run that was going on ends here, once.
-        if let Some(run) = run {
-            let outcome = match &why {
-                Some(EndWhy::Stop(by)) => Outcome::Stopped { by: *by },
-                Some(EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf(_)) | None => {
-                    Outcome::Failed {
-                        reason: words.clone(),
-                    }
-                }
-            };
-            self.freeze_run(now, id, &run, &outcome, &RunEnd::default());
+        let outcome = match &why {
+            Some(EndWhy::Stop(by)) => Outcome::Stopped { by: *by },
+            Some(EndWhy::InOrder | EndWhy::Failed(_) | EndWhy::Deaf(_)) | None => Outcome::Failed {
+                reason: words.clone(),
+            },
+        };
+        if let Some(mut run) = run {
+            let end = run.partial.take().map(|end| *end).unwrap_or_default();
+            self.freeze_run(now, id, run, &outcome, &end);
+        } else if expected && self.owed_without_a_run(id) {
+            self.run_never_began(now, id, &outcome);
         }
         match &why {
             Some(EndWhy::Stop(by)) => self.status(now, id, Status::Stopped { by: *by }),
@@ -201,6 +202,7 @@ impl Machine {
             }
         }
         self.abort_over(id);
+        self.close_nested(now, id);
         self.out.push(Effect::Save(id));
         self.publish(id);
     }

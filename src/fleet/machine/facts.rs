@@ -8,6 +8,7 @@ use super::input::{Now, Timer};
 use super::state::{EndWhy, Phase, Run};
 use crate::fleet::agent::{Status, StopCause};
 use crate::fleet::answer::ErrorCode;
+use crate::fleet::host::Owner;
 use crate::fleet::ids::{AgentId, InstanceId, MessageId};
 use crate::fleet::interpret::{ChildState, Disposition, Fact, ResponseData, RunEnd};
 use crate::fleet::model;
@@ -77,6 +78,12 @@ impl Machine {
                     i.held = steering.into_iter().chain(follow_up).collect();
                 }
             }
+            Fact::Unfinished(end) => {
+                if let Some(run) = self.instance_mut(id).and_then(|i| i.run.as_mut()) {
+                    run.partial = Some(Box::new(end));
+                }
+            }
+            Fact::ToParent { text } => self.asked_parent(now, id, text),
             // Shown by the live part of the row; nothing to decide.
             Fact::DialogOpened(_)
             | Fact::Retrying(_)
@@ -299,6 +306,10 @@ impl Machine {
                 }
                 None => Vec::new(),
             };
+            if self.owed_without_a_run(id) {
+                let reason = "accepted, but no run began".to_owned();
+                self.run_never_began(now, id, &Outcome::Failed { reason });
+            }
             for text in lost {
                 self.notice(
                     id,
@@ -315,6 +326,7 @@ impl Machine {
 
     /// `agent_start`, also by itself (R-LIFE-14); inside a run it does not split it.
     fn run_started(&mut self, now: Now, id: AgentId, instance: InstanceId) {
+        let (owner, undecided) = self.owner_of_new_run(id);
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
@@ -328,11 +340,10 @@ impl Machine {
         i.runs += 1;
         i.run_expected = false;
         let seq = i.runs;
-        i.run = Some(Run {
-            seq,
-            started: now,
-            abort_asked: i.aborting.is_some(),
-        });
+        let mut run = Run::new(seq, now, owner);
+        run.abort_asked = i.aborting.is_some();
+        run.undecided = undecided;
+        i.run = Some(run);
         agent.run_started_ms = Some(now.wall_ms);
         agent.run_took_ms = None;
         agent.set_status(now, Status::Running);
@@ -342,6 +353,10 @@ impl Machine {
                 timer: Timer::Run(instance, seq),
                 after: Duration::from_millis(ms),
             });
+        }
+        if owner == Owner::Parent {
+            self.own_run(id);
+            self.drain_outbox_of(now, id);
         }
         self.publish(id);
     }
@@ -388,7 +403,7 @@ impl Machine {
             (_, outcome) => outcome,
         };
         self.out.push(Effect::Disarm(Timer::Run(instance, run.seq)));
-        self.freeze_run(now, id, &run, &outcome, &end);
+        self.freeze_run(now, id, run, &outcome, &end);
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
@@ -426,29 +441,5 @@ impl Machine {
         self.out.push(Effect::Save(id));
         self.publish(id);
         self.pump(id);
-    }
-
-    pub(super) fn freeze_run(
-        &mut self,
-        now: Now,
-        id: AgentId,
-        run: &Run,
-        outcome: &Outcome,
-        end: &RunEnd,
-    ) {
-        let took_ms = u64::try_from(now.mono.saturating_sub(run.started.mono).as_millis())
-            .unwrap_or(u64::MAX);
-        if let Some(agent) = self.agent_mut(id) {
-            agent.run_took_ms = Some(took_ms);
-            agent.runs_ended += 1;
-            agent.last = Some(outcome.clone());
-        }
-        self.out.push(Effect::RunEnded {
-            agent: id,
-            outcome: outcome.clone(),
-            took_ms,
-            tokens: end.usage.input + end.usage.output,
-            tool_uses: end.tool_uses,
-        });
     }
 }

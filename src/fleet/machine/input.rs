@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fleet::agent::AgentSpec;
-use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
+use crate::fleet::completion::DeliveryId;
+use crate::fleet::host::{Caller, HostKind, LeaveReason, Sender, SpawnMode, Stopper};
+use crate::fleet::ids::{AgentId, CallId, HostId, InstanceId, MessageId};
 use crate::fleet::interpret::Fact;
+use crate::fleet::outbox::{Activity, JournalRecord};
 
 /// The moment of a step. The machine has no clock of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,23 +96,24 @@ pub enum Timer {
     Ladder(InstanceId),
     /// An abort must have been answered.
     Abort(InstanceId),
+    /// Results for an idle host are collected into one wake until this (R-DELIV-03).
+    Wake(HostId),
 }
 
-impl Timer {
-    /// The instance it belongs to.
-    #[must_use]
-    pub fn instance(self) -> InstanceId {
-        match self {
-            Self::Start(i)
-            | Self::Prompt(i, _)
-            | Self::RunBegins(i)
-            | Self::AskState(i)
-            | Self::Compaction(i)
-            | Self::Run(i, _)
-            | Self::Ladder(i)
-            | Self::Abort(i) => i,
-        }
-    }
+/// What a host did with a batch it was offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OfferAnswer {
+    /// Handed to Pi: not yet proof that it is in the session.
+    Taken,
+    /// Not handed over: the host was not in the state the offer was made for.
+    Refused,
+    /// The session's entries were searched for the ids of the batch.
+    Checked {
+        /// Ids that are among the entries.
+        found: Vec<DeliveryId>,
+        /// The session file exists, or the session is ephemeral.
+        durable: bool,
+    },
 }
 
 /// One thing that happened.
@@ -119,6 +123,10 @@ pub enum Input {
     Spawn {
         /// Who waits for the answer.
         call: CallId,
+        /// Whose agent it becomes.
+        by: Caller,
+        /// What it is answered with.
+        mode: SpawnMode,
         /// Identity of the new agent.
         agent: AgentId,
         /// Identity of its first process.
@@ -138,6 +146,8 @@ pub enum Input {
         call: CallId,
         /// To whom.
         agent: AgentId,
+        /// In whose name.
+        by: Sender,
         /// Identity of the message.
         message: MessageId,
         /// Identity of a process, should one have to be started.
@@ -153,6 +163,13 @@ pub enum Input {
         call: CallId,
         /// Whom.
         agent: AgentId,
+        /// In whose name.
+        by: Stopper,
+    },
+    /// The asker takes a call back (R-TOOL-10, R-TOOL-17). It may come before the call itself.
+    Cancel {
+        /// Which.
+        call: CallId,
     },
     /// Abort the present run.
     Abort {
@@ -214,6 +231,71 @@ pub enum Input {
         killed: u32,
         /// Processes that could not be killed.
         left: u32,
+    },
+    /// A host is there, for the first time or again.
+    HostJoined {
+        /// Who waits for the answer.
+        call: CallId,
+        /// Which.
+        host: HostId,
+        /// Of what kind.
+        kind: HostKind,
+        /// Generation of its session; must be higher than any before.
+        generation: u64,
+        /// Deliveries found anywhere in its session (R-DELIV-05).
+        known: Vec<DeliveryId>,
+        /// The session file exists, or the session is ephemeral.
+        durable: bool,
+        /// What its journal held. Only looked at when this core meets the host for the first time.
+        journal: Vec<JournalRecord>,
+    },
+    /// A host does something else now.
+    HostState {
+        /// Which.
+        host: HostId,
+        /// Of which generation.
+        generation: u64,
+        /// What.
+        activity: Activity,
+    },
+    /// A host's session ended: its agents end too (R-LIFE-08, R-PI-03).
+    HostLeft {
+        /// Which.
+        host: HostId,
+        /// Of which generation.
+        generation: u64,
+        /// Why.
+        reason: LeaveReason,
+    },
+    /// What became of an offer.
+    Offered {
+        /// To which host.
+        host: HostId,
+        /// Of which generation.
+        generation: u64,
+        /// Which offer.
+        epoch: u64,
+        /// What.
+        answer: OfferAnswer,
+    },
+    /// Records up to this one are on the disk.
+    Journaled {
+        /// Of which host.
+        host: HostId,
+        /// Number of the last one.
+        seq: u64,
+    },
+    /// The journal cannot be written: deliver all the same (R-DELIV-05).
+    JournalFailed {
+        /// Of which host.
+        host: HostId,
+    },
+    /// The journal can be written again and holds everything up to this record.
+    JournalRecovered {
+        /// Of which host.
+        host: HostId,
+        /// Number of the last one.
+        seq: u64,
     },
     /// A timer is over.
     Timer(Timer),

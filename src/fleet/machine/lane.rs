@@ -70,8 +70,24 @@ impl Machine {
             return;
         }
         i.inflight = None;
+        let claims = agent
+            .queue
+            .iter()
+            .find(|m| m.id == message)
+            .is_some_and(|m| m.claims);
+        let waits = agent.wait_for_result;
         self.out
             .push(Effect::Disarm(Timer::Prompt(instance, message)));
+        let disposition = result.as_ref().ok().copied();
+        if waits
+            && matches!(
+                disposition,
+                Some(Disposition::Started | Disposition::Queued)
+            )
+        {
+            self.wait_for_result(id, message);
+        }
+        self.prompt_decided(id, claims, disposition);
         match result {
             Ok(Disposition::Started) => self.accepted(now, id, message, false),
             Ok(Disposition::Queued) => self.accepted(now, id, message, true),
@@ -95,6 +111,16 @@ impl Machine {
             self.abort_next(id);
         }
         self.pump(id);
+    }
+
+    /// The task of a foreground spawn was accepted: its call waits for the result now.
+    fn wait_for_result(&mut self, id: AgentId, message: MessageId) {
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
+        agent.wait_for_result = false;
+        let first = agent.queue.iter_mut().find(|m| m.id == message);
+        agent.foreground = first.filter(|m| m.initial).and_then(|m| m.call.take());
     }
 
     fn accepted(&mut self, now: Now, id: AgentId, message: MessageId, steered: bool) {
@@ -256,6 +282,11 @@ impl Machine {
             return;
         }
         i.inflight = None;
+        let claims = self
+            .agent(id)
+            .and_then(|a| a.queue.iter().find(|m| m.id == message))
+            .is_some_and(|m| m.claims);
+        self.prompt_decided(id, claims, None);
         let time = super::time_words(self.config.prompt_deadline);
         let why = format!("no answer to the prompt within {time}; it may still act on it");
         self.not_accepted(now, id, message, &why);

@@ -6,10 +6,13 @@
 //! inputs of processes that are not current are ignored (R-LIFE-12).
 
 mod abort;
+mod cancel;
 mod commands;
+mod deliver;
 mod effect;
 mod ending;
 mod facts;
+mod hosts;
 mod input;
 mod lane;
 mod restore;
@@ -20,15 +23,17 @@ mod view;
 use std::collections::{HashMap, VecDeque};
 
 pub use effect::{ChildCommand, Effect, LadderSignal, LaunchPlan};
-pub use input::{ChildEnv, EnvPairs, Exit, Input, Now, Timer};
+pub use input::{ChildEnv, EnvPairs, Exit, Input, Now, OfferAnswer, Timer};
 pub use restore::Restored;
 pub use state::MachineConfig;
 
 use super::agent::Status;
 use super::answer::{ErrorCode, Reply, RequestError};
-use super::ids::{AgentId, CallId, InstanceId};
-use super::name::NamePool;
+use super::host::{Caller, HostKind};
+use super::ids::{AgentId, CallId, HostId, InstanceId};
 use super::transcript::Level;
+use commands::First;
+use hosts::{Host, Joining, JournalEvent};
 use state::{Agent, Instance, Phase};
 
 /// The state of all agents of one core.
@@ -39,23 +44,26 @@ pub struct Machine {
     index: HashMap<AgentId, usize>,
     instances: HashMap<InstanceId, AgentId>,
     launches: VecDeque<AgentId>,
-    names: NamePool,
+    hosts: Vec<Host>,
+    /// Calls that were cancelled before they came.
+    cancelled_early: VecDeque<CallId>,
     shutdown: Option<Vec<CallId>>,
     exited: bool,
     out: Vec<Effect>,
 }
 
 impl Machine {
-    /// A machine without agents.
+    /// A machine without agents. Every core has a person, who is there from the beginning.
     #[must_use]
-    pub fn new(config: MachineConfig) -> Self {
+    pub fn new(config: MachineConfig, person: HostId) -> Self {
         Self {
             config,
             agents: Vec::new(),
             index: HashMap::new(),
             instances: HashMap::new(),
             launches: VecDeque::new(),
-            names: NamePool::default(),
+            hosts: vec![Host::new(person, HostKind::Person)],
+            cancelled_early: VecDeque::new(),
             shutdown: None,
             exited: false,
             out: Vec::new(),
@@ -67,6 +75,8 @@ impl Machine {
         match input {
             Input::Spawn {
                 call,
+                by,
+                mode,
                 agent,
                 instance,
                 message,
@@ -74,17 +84,33 @@ impl Machine {
                 prompt,
                 env,
             } => {
-                self.spawn(now, call, agent, instance, message, spec, prompt, env);
+                let first = First {
+                    message,
+                    instance,
+                    prompt,
+                    env,
+                };
+                self.spawn(now, call, by, &mode, agent, spec, first);
             }
             Input::Send {
                 call,
                 agent,
+                by,
                 message,
                 instance,
                 text,
                 env,
-            } => self.send(now, call, agent, message, instance, text, env),
-            Input::Stop { call, agent } => self.stop_asked(now, call, agent),
+            } => {
+                let first = First {
+                    message,
+                    instance,
+                    prompt: text,
+                    env,
+                };
+                self.send(now, call, agent, by, first);
+            }
+            Input::Stop { call, agent, by } => self.stop_asked(now, call, agent, by),
+            Input::Cancel { call } => self.cancel(now, call),
             Input::Abort { call, agent } => self.abort_asked(call, agent),
             Input::Shutdown { call } => self.shutdown_asked(now, call),
             Input::Launched { instance, pid } => self.launched(now, instance, pid),
@@ -102,9 +128,50 @@ impl Machine {
                 killed,
                 left,
             } => self.swept(now, instance, killed, left),
+            Input::HostJoined {
+                call,
+                host,
+                kind,
+                generation,
+                known,
+                durable,
+                journal,
+            } => {
+                let joining = Joining {
+                    host,
+                    kind,
+                    generation,
+                    known,
+                    durable,
+                    journal,
+                };
+                self.host_joined(now, call, joining);
+            }
+            Input::HostState {
+                host,
+                generation,
+                activity,
+            } => self.host_state(now, Caller { host, generation }, activity),
+            Input::HostLeft {
+                host,
+                generation,
+                reason,
+            } => self.host_left(now, Caller { host, generation }, reason),
+            Input::Offered {
+                host,
+                generation,
+                epoch,
+                answer,
+            } => self.offered(now, Caller { host, generation }, epoch, &answer),
+            Input::Journaled { host, seq } => self.journal(now, host, JournalEvent::Synced(seq)),
+            Input::JournalFailed { host } => self.journal(now, host, JournalEvent::Failed),
+            Input::JournalRecovered { host, seq } => {
+                self.journal(now, host, JournalEvent::Recovered(seq));
+            }
             Input::Timer(timer) => self.timer(now, timer),
         }
         self.start_queued(now);
+        self.finish_hosts();
         self.finish_shutdown();
         std::mem::take(&mut self.out)
     }
@@ -129,6 +196,10 @@ impl Machine {
 
     fn launch(&mut self, now: Now, id: AgentId) {
         let start_deadline = self.config.start_deadline;
+        let Some(host) = self.host_of(id).filter(|h| h.open).map(Host::caller) else {
+            return;
+        };
+        let depth = self.depth_below(host.host);
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
@@ -141,6 +212,8 @@ impl Machine {
         let instance = first.instance;
         let plan = LaunchPlan {
             spec: agent.spec.clone(),
+            host,
+            depth,
             session_id: agent.session_id.clone(),
             resume: agent.session_path.clone(),
             env: first.env.clone(),
@@ -189,6 +262,7 @@ impl Machine {
             Timer::Run(instance, seq) => self.run_late(now, instance, seq),
             Timer::Ladder(instance) => self.ladder(instance),
             Timer::Abort(instance) => self.abort_late(instance),
+            Timer::Wake(host) => self.wake_due(now, host),
         }
     }
 

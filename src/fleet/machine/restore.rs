@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Machine;
+use super::hosts::Host;
 use super::input::Now;
 use super::state::Agent;
 use crate::fleet::agent::{AgentSpec, Status};
-use crate::fleet::ids::AgentId;
+use crate::fleet::host::{HostKind, Owner};
+use crate::fleet::ids::{AgentId, HostId};
 use crate::fleet::transcript::Outcome;
 
 /// What is known of an agent of an earlier core.
@@ -16,6 +18,10 @@ use crate::fleet::transcript::Outcome;
 pub struct Restored {
     /// Identity.
     pub id: AgentId,
+    /// Its host.
+    pub host: HostId,
+    /// Of what kind that is.
+    pub kind: HostKind,
     /// Name.
     pub name: String,
     /// What was asked for.
@@ -53,10 +59,19 @@ impl Machine {
             Status::Idle => rests(agent.last.as_ref()),
             ended @ (Status::Completed | Status::Failed { .. } | Status::Stopped { .. }) => ended,
         };
-        self.names.take(&agent.name);
+        if self.host(agent.host).is_none() {
+            self.hosts.push(Host::new(agent.host, agent.kind));
+        }
+        if let Some(host) = self.host_mut(agent.host) {
+            host.names.take(&agent.name);
+        }
         self.index.insert(agent.id, self.agents.len());
         self.agents.push(Agent {
             id: agent.id,
+            host: agent.host,
+            foreground: None,
+            wait_for_result: false,
+            boundary: Owner::Parent,
             name: agent.name,
             spec: agent.spec,
             status,

@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::input::{ChildEnv, Exit, Now};
 use super::table::{self, State};
 use crate::fleet::agent::{AgentSpec, Status, StopCause};
-use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
+use crate::fleet::host::Owner;
+use crate::fleet::ids::{AgentId, CallId, HostId, InstanceId, MessageId};
+use crate::fleet::interpret::RunEnd;
 use crate::fleet::roster::MessageState;
 use crate::fleet::transcript::Outcome;
 
@@ -23,6 +25,8 @@ pub(super) struct Message {
     pub(super) revived: bool,
     /// It is the task of a new agent.
     pub(super) initial: bool,
+    /// The answer to it goes to the host (R-DELIV-07).
+    pub(super) claims: bool,
     /// The model has seen it already although its response is still on the way.
     pub(super) seen: bool,
     /// For a process that has to be started for it.
@@ -84,6 +88,28 @@ pub(super) struct Run {
     pub(super) started: Now,
     /// The person asked for its abort.
     pub(super) abort_asked: bool,
+    /// Where its answer goes.
+    pub(super) owner: Owner,
+    /// A prompt was unanswered when it began: the answer decides who owns it.
+    pub(super) undecided: bool,
+    /// Its completion is in the host's outbox.
+    pub(super) owed: bool,
+    /// What there was of it when the output ended.
+    pub(super) partial: Option<Box<RunEnd>>,
+}
+
+impl Run {
+    pub(super) fn new(seq: u64, started: Now, owner: Owner) -> Self {
+        Self {
+            seq,
+            started,
+            abort_asked: false,
+            owner,
+            undecided: false,
+            owed: false,
+            partial: None,
+        }
+    }
 }
 
 /// One process of an agent.
@@ -101,6 +127,8 @@ pub(super) struct Instance {
     pub(super) compacting: bool,
     pub(super) run: Option<Run>,
     pub(super) runs: u64,
+    /// Messages to the host that came from it.
+    pub(super) questions: u64,
     pub(super) aborting: Option<Aborting>,
     /// Model the child said it uses.
     pub(super) model: Option<String>,
@@ -121,6 +149,7 @@ impl Instance {
             compacting: false,
             run: None,
             runs: 0,
+            questions: 0,
             aborting: None,
             model: None,
             held: Vec::new(),
@@ -171,6 +200,13 @@ pub(super) enum EndWhy {
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
     pub(super) id: AgentId,
+    pub(super) host: HostId,
+    /// The call that waits for the end of its first run (a foreground spawn).
+    pub(super) foreground: Option<CallId>,
+    /// The spawn asked to wait for the result.
+    pub(super) wait_for_result: bool,
+    /// Who owns a run that it begins by itself (R-DELIV-08, R-LIFE-14).
+    pub(super) boundary: Owner,
     pub(super) name: String,
     pub(super) spec: AgentSpec,
     pub(super) status: Status,
@@ -205,6 +241,13 @@ impl Agent {
         true
     }
 
+    /// The call that waits for the result of the first run, accepted or not.
+    pub(super) fn waiting_call(&self) -> Option<CallId> {
+        let first = || self.queue.iter().find(|m| m.initial)?.call;
+        self.foreground
+            .or_else(|| self.wait_for_result.then(first).flatten())
+    }
+
     /// A process exists or is being removed.
     pub(super) fn has_process(&self) -> bool {
         self.instance.is_some()
@@ -230,6 +273,10 @@ pub struct MachineConfig {
     pub abort_deadline: Duration,
     /// Processes that may start at the same time (R-PI-11).
     pub launch_slots: usize,
+    /// Results that become ready within this are one wake of an idle host (R-DELIV-03).
+    pub batch_window: Duration,
+    /// Levels of agents below a person or a Pi session (R-ID-03).
+    pub max_depth: u32,
 }
 
 impl Default for MachineConfig {
@@ -243,6 +290,8 @@ impl Default for MachineConfig {
             run_begins: Duration::from_secs(10),
             abort_deadline: Duration::from_secs(30),
             launch_slots: 2,
+            batch_window: Duration::from_millis(20),
+            max_depth: 1,
         }
     }
 }

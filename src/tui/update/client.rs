@@ -234,6 +234,7 @@ fn fail(app: &mut App, now: Now, place: Place, what: &str, error: &RequestError)
         | ErrorCode::Conflict
         | ErrorCode::StartFailed
         | ErrorCode::Gone
+        | ErrorCode::Cancelled
         | ErrorCode::Unsupported
         | ErrorCode::Internal => {
             // The core may say the same words first: they are said once.

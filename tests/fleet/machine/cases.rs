@@ -2,6 +2,7 @@
 
 use pi_agents::fleet::agent::{Status, StopCause};
 use pi_agents::fleet::answer::{ErrorCode, Reply};
+use pi_agents::fleet::host::HostKind;
 use pi_agents::fleet::ids::{AgentId, CallId};
 use pi_agents::fleet::interpret::{ChildState, Disposition, Fact, ResponseData, RunEnd};
 use pi_agents::fleet::machine::{
@@ -583,6 +584,8 @@ fn an_aborted_run_is_not_completed_by_a_new_core() {
     let view = w.view(p.agent);
     let mut next = World::new();
     next.machine.restore(Restored {
+        host: next.caller.host,
+        kind: HostKind::Person,
         id: p.agent,
         name: view.name,
         spec: view.spec,

@@ -1,6 +1,11 @@
 //! The machine, input by input: no processes, no clock.
 
+mod cancel;
 mod cases;
+mod hosts;
 mod lifecycle;
 mod messages;
+mod nested;
+mod ownership;
+mod parent;
 mod world;

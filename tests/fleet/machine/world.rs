@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pi_agents::fleet::agent::{AgentSpec, Status, ToolChoice};
 use pi_agents::fleet::answer::{Reply, RequestError};
+use pi_agents::fleet::host::{Caller, Sender, SpawnMode, Stopper};
 use pi_agents::fleet::ids::{AgentId, CallId, HostId, InstanceId, MessageId};
 use pi_agents::fleet::interpret::{ChildState, Disposition, Fact, ResponseData, RunEnd};
 use pi_agents::fleet::machine::{
@@ -18,7 +19,8 @@ pub struct World {
     /// Model of the agents that are spawned.
     pub model: Option<String>,
     now: Duration,
-    host: HostId,
+    /// In whose name things are asked for.
+    pub caller: Caller,
 }
 
 impl World {
@@ -27,12 +29,16 @@ impl World {
     }
 
     pub fn with(config: MachineConfig) -> Self {
+        let person = HostId::fresh();
         Self {
-            machine: Machine::new(config),
+            machine: Machine::new(config, person),
             effects: Vec::new(),
             model: None,
             now: Duration::ZERO,
-            host: HostId::fresh(),
+            caller: Caller {
+                host: person,
+                generation: 1,
+            },
         }
     }
 
@@ -53,6 +59,33 @@ impl World {
         persistent: bool,
         timeout_ms: Option<u64>,
     ) -> Played {
+        self.spawn_mode(prompt, persistent, timeout_ms, SpawnMode::Background)
+    }
+
+    pub fn spawn_mode(
+        &mut self,
+        prompt: &str,
+        persistent: bool,
+        timeout_ms: Option<u64>,
+        mode: SpawnMode,
+    ) -> Played {
+        let spec = AgentSpec {
+            label: "a task".to_owned(),
+            model: self.model.clone(),
+            thinking: None,
+            tools: ToolChoice::All,
+            cwd: "/".into(),
+            persistent,
+            timeout_ms,
+        };
+        self.spawn_prompt(spec, prompt, mode)
+    }
+
+    pub fn spawn_spec(&mut self, spec: AgentSpec, mode: SpawnMode) -> Played {
+        self.spawn_prompt(spec, "task", mode)
+    }
+
+    fn spawn_prompt(&mut self, spec: AgentSpec, prompt: &str, mode: SpawnMode) -> Played {
         let (call, agent, instance, message) = (
             CallId::fresh(),
             AgentId::fresh(),
@@ -61,18 +94,12 @@ impl World {
         );
         self.input(Input::Spawn {
             call,
+            by: self.caller,
+            mode,
             agent,
             instance,
             message,
-            spec: AgentSpec {
-                label: "a task".to_owned(),
-                model: self.model.clone(),
-                thinking: None,
-                tools: ToolChoice::All,
-                cwd: "/".into(),
-                persistent,
-                timeout_ms,
-            },
+            spec,
             prompt: prompt.to_owned(),
             env: ChildEnv::default(),
         });
@@ -110,10 +137,15 @@ impl World {
     }
 
     pub fn send(&mut self, agent: AgentId, text: &str) -> (CallId, InstanceId) {
+        self.send_by(Sender::User, agent, text)
+    }
+
+    pub fn send_by(&mut self, by: Sender, agent: AgentId, text: &str) -> (CallId, InstanceId) {
         let (call, instance) = (CallId::fresh(), InstanceId::fresh());
         self.input(Input::Send {
             call,
             agent,
+            by,
             message: MessageId::fresh(),
             instance,
             text: text.to_owned(),
@@ -123,8 +155,12 @@ impl World {
     }
 
     pub fn stop(&mut self, agent: AgentId) -> CallId {
+        self.stop_by(Stopper::User, agent)
+    }
+
+    pub fn stop_by(&mut self, by: Stopper, agent: AgentId) -> CallId {
         let call = CallId::fresh();
-        self.input(Input::Stop { call, agent });
+        self.input(Input::Stop { call, agent, by });
         call
     }
 
@@ -237,9 +273,7 @@ impl World {
     }
 
     pub fn view(&self, agent: AgentId) -> AgentView {
-        self.machine
-            .view(agent, self.host)
-            .expect("the agent is known")
+        self.machine.view(agent).expect("the agent is known")
     }
 
     pub fn status(&self, agent: AgentId) -> Status {
