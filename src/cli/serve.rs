@@ -37,6 +37,8 @@ use crate::sys::{limits, logging, panic, process, spawn, sweep};
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Then the connections have this long to write what they were given.
 const LAST_LINES: Duration = Duration::from_millis(50);
+/// What blocks on a disk when all is over is waited for so long.
+const LAST_WORK: Duration = Duration::from_secs(2);
 
 /// Runs the core of a folder
 #[derive(Clone, Debug, clap::Args)]
@@ -161,7 +163,12 @@ fn core(args: &Args) -> ExitCode {
         .enable_all()
         .build()
         .map_err(CliError::from)
-        .and_then(|runtime| runtime.block_on(serve(args, link)));
+        .and_then(|runtime| {
+            let served = runtime.block_on(serve(args, link));
+            // What still waits for a slow disk keeps no process alive.
+            runtime.shutdown_timeout(LAST_WORK);
+            served
+        });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -11,6 +11,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::lenient;
+use super::session::{MessageKey, Role};
 
 /// Tokens and money of one model request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
@@ -349,6 +350,8 @@ pub enum Message<'a> {
         name: Cow<'a, str>,
         /// It is an error.
         is_error: bool,
+        /// Pi's time of the message, Unix milliseconds.
+        timestamp: i64,
     },
     /// The system prompt or a change of tools; its text is skipped.
     System {
@@ -376,6 +379,21 @@ pub enum Message<'a> {
         /// The role.
         role: Cow<'a, str>,
     },
+}
+
+impl Message<'_> {
+    /// What the session file knows it by, for the roles that are looked for there. The time is 0 when
+    /// it is not known (the message was too long to keep).
+    #[must_use]
+    pub fn key(&self) -> Option<MessageKey> {
+        let (role, at_ms) = match self {
+            Self::User { timestamp, .. } => (Role::User, *timestamp),
+            Self::Assistant(assistant) => (Role::Assistant, assistant.timestamp),
+            Self::ToolResult { timestamp, .. } => (Role::ToolResult, *timestamp),
+            _ => return None,
+        };
+        Some(MessageKey { role, at_ms })
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -447,6 +465,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Message<'a> {
                 call_id: flat.tool_call_id,
                 name: flat.tool_name,
                 is_error: flat.is_error,
+                timestamp: flat.timestamp,
             },
             "system" => Self::System {
                 tools_added: flat.tools_added.into_iter().map(|t| t.name).collect(),

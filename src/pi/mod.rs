@@ -13,4 +13,5 @@ pub mod message;
 mod parse;
 mod repair;
 pub mod response;
+pub mod session;
 pub mod ui_request;

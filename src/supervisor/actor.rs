@@ -12,9 +12,10 @@ use tokio::time::Instant;
 use super::child::ChildHandle;
 use super::handle::Ask;
 use super::live::AgentLive;
-use super::record::{AgentRecord, SessionMark};
+use super::record::AgentRecord;
+use super::session_file::SessionMark;
 use super::shared::Shared;
-use super::start::{Started, Starter};
+use super::start::{LastSeen, Started, Starter, two_writers};
 use super::{SupervisorConfig, answers};
 use crate::client::{AgentRef, Env, EnvText, ErrorCode, Reply, Request, RequestError};
 use crate::fleet::agent::Status;
@@ -30,6 +31,8 @@ use crate::sys::process::Signal;
 
 /// Records that could not be written are tried again this often, and with every other that can be.
 const SAVE_AGAIN: Duration = Duration::from_secs(2);
+/// How long the core stays for looks at session files when everything else is over.
+const LAST_LOOKS: Duration = Duration::from_secs(1);
 
 /// What reaches the actor from its own tasks. Bounded: children wait for the actor, the actor never
 /// waits for a child.
@@ -42,6 +45,15 @@ pub enum Event {
         instance: InstanceId,
         /// How to reach it.
         child: ChildHandle,
+    },
+    /// What a session file looked like when a process was gone, or was not started.
+    Looked {
+        /// Whose session.
+        agent: AgentId,
+        /// Which process.
+        instance: InstanceId,
+        /// The mark; `None` = nothing to compare with later.
+        mark: Option<SessionMark>,
     },
     /// A request was checked and may enter the machine.
     Checked {
@@ -57,7 +69,24 @@ pub enum Event {
 /// Agent-side state that is not the machine's business.
 struct Side {
     live: Arc<AgentLive>,
+    /// The session file after the last process. None while one lives: what it writes is no change of
+    /// another program, also not after a crash of this core.
     mark: Option<SessionMark>,
+    /// The process whose look at the file may set the mark.
+    look_of: Option<InstanceId>,
+    /// That look, while it goes on.
+    looking: Option<oneshot::Receiver<Option<SessionMark>>>,
+}
+
+impl Side {
+    fn new(live: Arc<AgentLive>, mark: Option<SessionMark>) -> Self {
+        Self {
+            live,
+            mark,
+            look_of: None,
+            looking: None,
+        }
+    }
 }
 
 /// See the module.
@@ -116,14 +145,16 @@ impl Actor {
                 let mut inner = live.lock();
                 inner.live.usage = record.usage;
                 inner.live.tool_uses = record.tool_uses;
+                // What was found after the last process may have been seen by nobody.
+                if let (Some(path), Some(true)) = (
+                    &record.session_path,
+                    record.session_mark.as_ref().map(|mark| mark.foreign),
+                ) {
+                    let at_ms = jiff::Timestamp::now().as_millisecond();
+                    inner.notice(Level::Warning, two_writers(path), at_ms);
+                }
             }
-            self.sides.insert(
-                id,
-                Side {
-                    live,
-                    mark: record.session_mark,
-                },
-            );
+            self.sides.insert(id, Side::new(live, record.session_mark));
             self.publish(id);
         }
     }
@@ -151,7 +182,23 @@ impl Actor {
                 self.input(input);
             }
         }
+        self.finish_looks().await;
         self.save_rest();
+    }
+
+    /// Everybody has their answers: a moment more for looks at session files that still go on.
+    async fn finish_looks(&mut self) {
+        let end = Instant::now() + LAST_LOOKS;
+        let looks: Vec<_> = self
+            .sides
+            .iter_mut()
+            .filter_map(|(agent, side)| Some((*agent, side.looking.take()?)))
+            .collect();
+        for (agent, looking) in looks {
+            if let Ok(Ok(mark)) = tokio::time::timeout_at(end, looking).await {
+                self.looked(agent, mark);
+            }
+        }
     }
 
     fn event(&mut self, event: Event) {
@@ -170,8 +217,21 @@ impl Actor {
                 let pid = child.process.pid;
                 if let Some(agent) = self.starter.launching(instance) {
                     self.children.insert(instance, (agent, child));
+                    if let Some(side) = self.sides.get_mut(&agent) {
+                        side.look_of = None;
+                    }
                 }
                 self.input(Input::Launched { instance, pid });
+            }
+            Event::Looked {
+                agent,
+                instance,
+                mark,
+            } => {
+                let side = self.sides.get(&agent);
+                if side.is_some_and(|side| side.look_of == Some(instance)) {
+                    self.looked(agent, mark);
+                }
             }
             Event::Checked { input, call, reply } => {
                 self.calls.insert(call, reply);
@@ -182,14 +242,50 @@ impl Actor {
 
     /// A process is gone with all it started: its session file will not change any more.
     fn gone(&mut self, instance: InstanceId) {
-        let Some((agent, _)) = self.children.remove(&instance) else {
+        let Some((agent, child)) = self.children.remove(&instance) else {
             return;
         };
-        let path = self.path_of(agent);
+        let Some(path) = self.path_of(agent) else {
+            return;
+        };
+        let live = self.live(agent);
+        // Beside this task: the disk may be slow, and the answer to a stop must not wait for it.
+        let looking = self
+            .starter
+            .look_after(agent, instance, path, child.witness, live);
         if let Some(side) = self.sides.get_mut(&agent) {
-            side.mark = path.as_deref().and_then(SessionMark::of);
+            side.look_of = Some(instance);
+            side.looking = Some(looking);
+        }
+    }
+
+    fn looked(&mut self, agent: AgentId, mark: Option<SessionMark>) {
+        if let Some(side) = self.sides.get_mut(&agent) {
+            side.mark = mark;
+            side.look_of = None;
+            side.looking = None;
         }
         self.save(agent);
+    }
+
+    /// What is known of the session file of an agent that gets a new process. From here on nothing is
+    /// on record, until that process is gone.
+    fn last_seen(&mut self, agent: AgentId, instance: InstanceId) -> LastSeen {
+        let Some(side) = self.sides.get_mut(&agent) else {
+            return LastSeen {
+                mark: None,
+                looking: None,
+            };
+        };
+        side.look_of = Some(instance);
+        let seen = LastSeen {
+            mark: side.mark.take(),
+            looking: side.looking.take(),
+        };
+        if seen.mark.is_some() {
+            self.save(agent);
+        }
+        seen
     }
 
     fn path_of(&self, agent: AgentId) -> Option<PathBuf> {
@@ -350,21 +446,24 @@ impl Actor {
                 plan,
             } => {
                 let live = self.live(agent);
-                let mark = self.sides.get(&agent).and_then(|s| s.mark);
+                let seen = self.last_seen(agent, instance);
                 let name = self.machine.view(agent).map(|v| v.name).unwrap_or_default();
                 self.starter
-                    .launch(agent, instance, *plan, name, live, mark);
+                    .launch(agent, instance, *plan, name, live, seen);
             }
             Effect::Write {
                 instance,
                 id,
                 command,
             } => {
+                let prompt = matches!(command, ChildCommand::Prompt { .. });
                 let line = encode(&id, command);
-                let ok = self
-                    .children
-                    .get(&instance)
-                    .is_some_and(|(_, child)| child.write(line));
+                let ok = self.children.get(&instance).is_some_and(|(_, child)| {
+                    if prompt {
+                        child.witness.prompted();
+                    }
+                    child.write(line)
+                });
                 if !ok {
                     self.backlog.push_back(Input::WriteFailed { instance });
                 }
@@ -423,10 +522,10 @@ impl Actor {
     }
 
     fn live(&mut self, agent: AgentId) -> Arc<AgentLive> {
-        let side = self.sides.entry(agent).or_insert_with(|| Side {
-            live: AgentLive::new(),
-            mark: None,
-        });
+        let side = self
+            .sides
+            .entry(agent)
+            .or_insert_with(|| Side::new(AgentLive::new(), None));
         Arc::clone(&side.live)
     }
 
@@ -472,7 +571,7 @@ impl Actor {
         if let Some(mut view) = self.machine.view(agent) {
             let live = self.live(agent);
             live.lock().overlay(&mut view);
-            let mark = self.sides.get(&agent).and_then(|s| s.mark);
+            let mark = self.sides.get(&agent).and_then(|s| s.mark.clone());
             let session = self.machine.session_id(agent).unwrap_or_default();
             let kind = self.machine.host_kind(agent);
             let last = self.machine.last_outcome(agent);

@@ -21,6 +21,7 @@ use super::leftovers::Tracks;
 use super::live::AgentLive;
 use super::pipe::{Hurry, Pipe};
 use super::shared::Shared;
+use super::witness::Witness;
 use crate::fleet::ids::{CoreId, InstanceId};
 use crate::fleet::interpret::{Fact, Interpreter};
 use crate::fleet::machine::{Exit, Input};
@@ -53,6 +54,8 @@ const DRAIN: Duration = Duration::from_millis(300);
 pub struct ChildHandle {
     /// Identity of the process.
     pub process: ProcessId,
+    /// What it says of its session file.
+    pub witness: Arc<Witness>,
     writer: mpsc::Sender<Vec<u8>>,
     close: CancellationToken,
     tracks: Arc<Tracks>,
@@ -71,6 +74,7 @@ impl ChildHandle {
     /// EOF must be found later.
     pub fn close_stdin(&self) {
         self.hurry.begin();
+        self.witness.ending(wall_ms());
         let (tracks, close, pid) = (
             Arc::clone(&self.tracks),
             self.close.clone(),
@@ -85,6 +89,7 @@ impl ChildHandle {
     /// Signals the whole process group.
     pub fn signal_group(&self, signal: Signal) {
         self.hurry.begin();
+        self.witness.ending(wall_ms());
         let (process, tracks) = (self.process, Arc::clone(&self.tracks));
         tokio::task::spawn_blocking(move || {
             tracks.record(process.pid);
@@ -111,6 +116,8 @@ pub struct ChildSetup {
     pub shared: Arc<Shared>,
     /// Where its facts go.
     pub events: mpsc::Sender<Event>,
+    /// What it says of its session file.
+    pub witness: Arc<Witness>,
     /// Tools it was asked for by name.
     pub tools: Vec<String>,
     /// Pid of the guard, if there is one.
@@ -151,6 +158,7 @@ pub fn start(mut command: Command, setup: ChildSetup) -> io::Result<ChildHandle>
         setup.events.clone(),
     ));
     let hurry = Arc::new(Hurry::default());
+    let witness = Arc::clone(&setup.witness);
     let watch = Watch {
         tracks: Arc::clone(&tracks),
         hurry: Arc::clone(&hurry),
@@ -159,6 +167,7 @@ pub fn start(mut command: Command, setup: ChildSetup) -> io::Result<ChildHandle>
     tokio::spawn(run(child, stdout, stderr, setup, watch));
     Ok(ChildHandle {
         process,
+        witness,
         writer,
         close,
         tracks,
@@ -357,7 +366,11 @@ async fn read_stdout(stdout: ChildStdout, setup: ChildSetup, watch: Watch) {
     let mut quiet = QUIET_TICKS;
     loop {
         let n = match pipe.read(&mut buffer) {
-            Ok(Some(0)) | Err(_) => break,
+            Ok(Some(0)) => {
+                setup.witness.heard_all();
+                break;
+            }
+            Err(_) => break,
             Ok(Some(n)) => n,
             Ok(None) if quiet < QUIET_TICKS && !hurry.is_on() => {
                 quiet += 1;
@@ -476,10 +489,14 @@ impl Reader {
         // The parser is taken out, so that what it lends can go through `self`.
         let mut parser = std::mem::take(&mut self.parser);
         match parser.read(frame) {
-            Ok(record) => self.record(&record, inner, at_ms),
+            Ok(record) => {
+                setup.witness.hear(&record, at_ms);
+                self.record(&record, inner, at_ms);
+            }
             Err(error) => {
                 if error != ParseError::Blank {
                     self.bad_lines += 1;
+                    setup.witness.missed();
                     tracing::debug!(instance = %setup.instance, %error, "unreadable line");
                 }
             }

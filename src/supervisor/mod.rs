@@ -11,9 +11,11 @@ pub mod leftovers;
 mod live;
 pub mod pipe;
 mod record;
+pub mod session_file;
 mod shared;
 mod start;
 mod viewer;
+pub mod witness;
 
 use std::path::PathBuf;
 use std::sync::Arc;

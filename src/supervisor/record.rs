@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::session_file::SessionMark;
 use crate::fleet::agent::{AgentSpec, Status};
 use crate::fleet::host::HostKind;
 use crate::fleet::ids::{AgentId, HostId};
@@ -19,29 +20,6 @@ use crate::sys::atomic_file;
 const VERSION: u32 = 1;
 /// A record larger than this is not one of ours.
 const MAX_RECORD: u64 = 1 << 20;
-
-/// What a session file looked like when its agent's process was gone (R-LIFE-10): a later
-/// difference means that another program wrote it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionMark {
-    /// Size in bytes.
-    pub size: u64,
-    /// Modification time, nanoseconds since 1970.
-    pub modified_ns: i128,
-}
-
-impl SessionMark {
-    /// The mark of a file as it is now; `None` when there is none.
-    #[must_use]
-    pub fn of(path: &Path) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt;
-        let meta = fs::metadata(path).ok()?;
-        Some(Self {
-            size: meta.len(),
-            modified_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
-        })
-    }
-}
 
 /// The file's contents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

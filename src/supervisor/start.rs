@@ -14,8 +14,9 @@ use super::child::{self, ChildHandle, ChildSetup};
 use super::find_pi::{self, PiFound, PiProblem};
 use super::launch;
 use super::live::AgentLive;
-use super::record::SessionMark;
+use super::session_file::{self, SessionMark};
 use super::shared::Shared;
+use super::witness::Witness;
 use crate::client::{ErrorCode, Reply, RequestError, SpawnRequest};
 use crate::fleet::agent::{AgentSpec, ToolChoice};
 use crate::fleet::host::{Caller, SpawnMode};
@@ -35,6 +36,14 @@ pub struct Started {
     pub instance: InstanceId,
     /// How to reach it.
     pub child: ChildHandle,
+}
+
+/// What is known of an agent's session file from when its last process was gone.
+pub(super) struct LastSeen {
+    /// The mark, if the look is over.
+    pub(super) mark: Option<SessionMark>,
+    /// The look that still goes on.
+    pub(super) looking: Option<oneshot::Receiver<Option<SessionMark>>>,
 }
 
 type Reply1 = oneshot::Sender<Result<Reply, RequestError>>;
@@ -161,7 +170,7 @@ impl Starter {
         plan: LaunchPlan,
         name: String,
         live: Arc<AgentLive>,
-        mark: Option<SessionMark>,
+        seen: LastSeen,
     ) {
         self.launching.insert(instance, agent);
         let (config, shared, events, found) = (
@@ -174,29 +183,72 @@ impl Starter {
         let runtime = tokio::runtime::Handle::current();
         tokio::spawn(async move {
             let events_in = events.clone();
+            let mut mark = seen.mark;
+            if let Some(looking) = seen.looking {
+                mark = looking.await.unwrap_or_default();
+            }
+            let then = mark.clone();
             let result = tokio::task::spawn_blocking(move || {
                 let _entered = runtime.enter();
                 let lock = session_lock(&config.session_locks, &plan.session_id)?;
-                if let Some(text) = foreign_change(&plan, mark) {
-                    let at_ms = jiff::Timestamp::now().as_millisecond();
-                    live.lock().notice(Level::Warning, text, at_ms);
+                let (before, text) = before(&plan, then.as_ref());
+                if let Some(text) = text {
+                    warn(&live, text);
                 }
+                let witness = Arc::new(Witness::new(before));
                 start(
                     &config, &found, &plan, &name, instance, live, shared, events_in, lock, alive,
+                    witness,
                 )
             })
             .await
             .unwrap_or_else(|_| Err(Refusal::from("the start failed inside the core".to_owned())));
             let event = match result {
                 Ok(child) => started(Started { instance, child }),
-                Err(Refusal { reason, hint }) => Event::Input(Input::LaunchFailed {
-                    instance,
-                    reason,
-                    hint,
-                }),
+                Err(Refusal { reason, hint }) => {
+                    // Nothing wrote the file: what was known of it still holds.
+                    let known = Event::Looked {
+                        agent,
+                        instance,
+                        mark,
+                    };
+                    let _ = events.send(known).await;
+                    Event::Input(Input::LaunchFailed {
+                        instance,
+                        reason,
+                        hint,
+                    })
+                }
             };
             let _ = events.send(event).await;
         });
+    }
+
+    /// Looks at a session file after its agent's process is gone, says so if another program wrote it
+    /// meanwhile (R-LIFE-10), and hands in the mark to compare with later.
+    pub(super) fn look_after(
+        &self,
+        agent: AgentId,
+        instance: InstanceId,
+        path: PathBuf,
+        witness: Arc<Witness>,
+        live: Arc<AgentLive>,
+    ) -> oneshot::Receiver<Option<SessionMark>> {
+        let (shared, events) = (Arc::clone(&self.shared), self.events.clone());
+        let (done, seen) = oneshot::channel();
+        tokio::spawn(async move {
+            let look = tokio::task::spawn_blocking(move || after(&path, &witness, &live, &shared));
+            let mark = look.await.unwrap_or_default();
+            // Nobody may wait for it.
+            let _ = done.send(mark.clone());
+            let looked = Event::Looked {
+                agent,
+                instance,
+                mark,
+            };
+            let _ = events.send(looked).await;
+        });
+        seen
     }
 }
 
@@ -212,6 +264,7 @@ fn start(
     events: mpsc::Sender<Event>,
     lock: FileLock,
     alive: Arc<AtomicUsize>,
+    witness: Arc<Witness>,
 ) -> Result<ChildHandle, Refusal> {
     let pi = find(config, found, &plan.env.0)?;
     if !plan.spec.cwd.is_dir() {
@@ -238,6 +291,7 @@ fn start(
             live,
             shared,
             events,
+            witness,
             tools: match &plan.spec.tools {
                 ToolChoice::Only(names) => names.clone(),
                 ToolChoice::All => Vec::new(),
@@ -367,18 +421,74 @@ fn session_lock(dir: &Path, session: &str) -> Result<FileLock, Refusal> {
 }
 
 /// A foreign Pi takes no lock: a session that changed since it was ours is pointed out (R-LIFE-10).
-fn foreign_change(plan: &LaunchPlan, mark: Option<SessionMark>) -> Option<String> {
-    let path = plan.resume.as_deref()?;
-    let then = mark?;
-    match SessionMark::of(path) {
-        Some(now) if now == then => None,
-        Some(_) => Some(format!(
-            "the session was changed by another program since; going on from its present end\n{}",
-            path.display()
-        )),
-        None => Some(format!(
-            "the session file is gone; starting with an empty conversation\n{}",
-            path.display()
-        )),
+/// Also gives the file as it is now, before our own process writes it.
+fn before(
+    plan: &LaunchPlan,
+    then: Option<&SessionMark>,
+) -> (Option<(PathBuf, SessionMark)>, Option<String>) {
+    let Some(path) = plan.resume.as_deref() else {
+        return (None, None);
+    };
+    match session_file::look(path) {
+        Ok(Some(now)) => {
+            let changed = then.is_some_and(|then| then.differs(&now.mark));
+            let text = changed.then(|| {
+                format!(
+                    "the session was changed by another program since; going on from its present end\n{}",
+                    path.display()
+                )
+            });
+            (Some((path.to_owned(), now.mark)), text)
+        }
+        Ok(None) => {
+            let text = then.map(|_| {
+                format!(
+                    "the session file is gone; starting with an empty conversation\n{}",
+                    path.display()
+                )
+            });
+            (None, text)
+        }
+        // Pi reads it next and says itself what is wrong.
+        Err(error) => {
+            tracing::warn!(%error, path = %path.display(), "session file not looked at");
+            (None, None)
+        }
     }
+}
+
+/// See [`Starter::look_after`].
+fn after(path: &Path, witness: &Witness, live: &AgentLive, shared: &Shared) -> Option<SessionMark> {
+    let look = match session_file::look(path) {
+        Ok(look) => look?,
+        Err(error) => {
+            tracing::warn!(%error, path = %path.display(), "session file not looked at");
+            return None;
+        }
+    };
+    let foreign = witness.proves_other_writer(path, &look);
+    if foreign {
+        warn(live, two_writers(path));
+        shared.ring();
+    }
+    Some(SessionMark {
+        foreign,
+        ..look.mark
+    })
+}
+
+/// What the person reads when another program wrote a session while our process did.
+pub(super) fn two_writers(path: &Path) -> String {
+    format!(
+        "another program wrote this session while the agent ran: a message goes on from the file's \
+         last entry, and what the other wrote may be in its place or hidden in a branch. Quit the \
+         other program first; /tree in Pi shows every branch of the file\n{}",
+        path.display()
+    )
+}
+
+fn warn(live: &AgentLive, text: String) {
+    let at_ms = jiff::Timestamp::now().as_millisecond();
+    live.lock().notice(Level::Warning, text, at_ms);
+    live.touch();
 }

@@ -4,4 +4,5 @@ mod command;
 mod compat;
 mod event;
 mod framing;
+mod session;
 pub mod traces;

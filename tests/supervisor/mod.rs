@@ -4,3 +4,5 @@ mod fake_pi;
 mod faults;
 mod find_pi;
 mod real_pi;
+mod session_file;
+mod witness;

@@ -10,6 +10,7 @@ mod saved;
 mod start;
 mod stop;
 mod stream;
+mod writers;
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ use pi_agents::fleet::transcript::{EntryKind, Level, Outcome};
 
 use crate::support::core::Core;
 use crate::support::fake::FakePi;
+use crate::support::wait;
 
 /// Short rungs of the stop ladder, for children that have to be forced.
 pub(super) const FAST_LADDER: &[(&str, &str)] = &[
@@ -103,6 +105,17 @@ pub(super) fn find_file(dir: &Path, end: &str) -> Option<PathBuf> {
         }
     }
     None
+}
+
+/// Waits until the session of an agent without a process was looked at, and gives the mark on record.
+#[track_caller]
+fn wait_mark(pi: &FakePi, row: &AgentView) -> serde_json::Value {
+    let record = find_file(&pi.sandbox.state(), &format!("{}.json", row.id)).expect("its record");
+    wait::wait_for("a mark of the session on record", || {
+        let text = std::fs::read(&record).ok()?;
+        let mut record: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        Some(record["session_mark"].take()).filter(serde_json::Value::is_object)
+    })
 }
 
 /// A recording of the bug log.

@@ -1,57 +1,15 @@
-//! Session files, locks and records.
+//! Locks and records.
 
 use std::fs;
-use std::io::Write;
 
 use pi_agents::client::ErrorCode;
 use pi_agents::fleet::agent::Status;
 use pi_agents::fleet::roster::Badge;
-use pi_agents::fleet::transcript::Level;
 use pi_agents::sys::lock::FileLock;
 
-use super::{find_file, notices, pids, wait_idle, wait_notice};
+use super::{find_file, pids, wait_idle};
 use crate::support::core::Core;
 use crate::support::fake::FakePi;
-
-#[test]
-fn a_session_another_program_changed_is_pointed_out() {
-    // R-LIFE-10
-    let pi = FakePi::new();
-    let core = Core::start(&pi);
-    let name = core.spawn("task");
-    let session = wait_idle(&core, &name, 1).session_path.unwrap();
-    core.stop(&name);
-    // An untouched one is revived without a word.
-    core.send(&name, "two");
-    wait_idle(&core, &name, 2);
-    assert!(notices(&core, &name, Level::Warning).is_empty());
-    core.stop(&name);
-    let mut file = fs::OpenOptions::new().append(true).open(&session).unwrap();
-    writeln!(
-        file,
-        "{{\"type\":\"session_info\",\"id\":\"abcd0123\",\"name\":\"other\"}}"
-    )
-    .unwrap();
-    drop(file);
-    core.send(&name, "three");
-    let text = wait_notice(&core, &name, "changed by another program");
-    assert!(text.contains(session.to_str().unwrap()), "{text}");
-    wait_idle(&core, &name, 3);
-}
-
-#[test]
-fn a_session_file_that_is_gone_is_pointed_out() {
-    // R-LIFE-10
-    let pi = FakePi::new();
-    let core = Core::start(&pi);
-    let name = core.spawn("task");
-    let session = wait_idle(&core, &name, 1).session_path.unwrap();
-    core.stop(&name);
-    fs::remove_file(&session).unwrap();
-    core.send(&name, "two");
-    wait_notice(&core, &name, "session file is gone");
-    wait_idle(&core, &name, 2);
-}
 
 #[test]
 fn a_session_that_another_core_holds_is_not_revived() {

@@ -3,5 +3,6 @@
 mod old_pi;
 mod provider;
 mod runs;
+mod sessions;
 mod stop;
 mod tools;
