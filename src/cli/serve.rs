@@ -227,10 +227,12 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
         .ensure_state(&paths.cores_dir())
         .map_err(|e| failed(e.to_string()))?;
     let core_lock = FileLock::try_acquire(&paths.core_lock(core.0)).map_err(|e| {
-        failed(format!(
-            "cannot lock {}: {e}",
-            paths.core_lock(core.0).display()
-        ))
+        let path = paths.core_lock(core.0);
+        let error = failed(format!("cannot lock {}: {e}", path.display()));
+        match limits::way_out(&e) {
+            Some(way_out) => error.with_hint(way_out),
+            None => error,
+        }
     })?;
 
     // What a core left behind that died together with its guard.

@@ -136,7 +136,9 @@ pub fn find_within(
     let answer = probe_version(&argv, &child_env(env, path_prefix.as_deref()), limit);
     let version = match (answer, needs_node) {
         (Probe::Version(version), _) => version,
-        (first, true) => return Err(not_pi(&program, first, limit)),
+        (first, true) | (first @ Probe::NotNow { .. }, _) => {
+            return Err(not_pi(&program, first, limit));
+        }
         // A shell wrapper around Pi fails when the first Node on PATH is too old: try again with a good one.
         (first, false) => match node_on_path(&program, env, limit) {
             Ok(Some(dir)) => match probe_version(&argv, &child_env(env, Some(&dir)), limit) {
@@ -144,7 +146,11 @@ pub fn find_within(
                     path_prefix = Some(dir);
                     version
                 }
-                Probe::Silent | Probe::Said(_) | Probe::Slow | Probe::CannotRun(_) => {
+                Probe::Silent
+                | Probe::Said(_)
+                | Probe::Slow
+                | Probe::CannotRun(_)
+                | Probe::NotNow { .. } => {
                     return Err(not_pi(&program, first, limit));
                 }
             },
@@ -188,6 +194,7 @@ fn not_pi(path: &Path, answer: Probe, limit: Duration) -> PiProblem {
                 why,
             };
         }
+        Probe::NotNow { why, way_out } => return not_now(path, why, way_out),
         Probe::Slow => (
             format!("it did not answer --version within {limit:?}"),
             String::new(),
@@ -201,6 +208,14 @@ fn not_pi(path: &Path, answer: Probe, limit: Duration) -> PiProblem {
         path: path.to_owned(),
         why,
         said,
+    }
+}
+
+fn not_now(path: &Path, why: String, way_out: &'static str) -> PiProblem {
+    PiProblem::NotNow {
+        path: path.to_owned(),
+        why,
+        way_out,
     }
 }
 
@@ -341,10 +356,11 @@ fn node_on_path(
         }
         let first = seen.is_empty();
         seen.push(node.clone());
-        let Probe::Version(version) =
-            probe_version(&[node.clone().into()], env, limit.min(NODE_TIMEOUT))
-        else {
-            continue;
+        let version = match probe_version(&[node.clone().into()], env, limit.min(NODE_TIMEOUT)) {
+            Probe::Version(version) => version,
+            // The next would say the same, and "no Node" would be wrong.
+            Probe::NotNow { why, way_out } => return Err(not_now(&node, why, way_out)),
+            Probe::Silent | Probe::Said(_) | Probe::Slow | Probe::CannotRun(_) => continue,
         };
         if compat::node_is_supported(&version) {
             return Ok((!first).then_some(dir));
@@ -378,6 +394,7 @@ fn node_in_shebang(
             found,
             needed: compat::NODE_MINIMUM,
         }),
+        Probe::NotNow { why, way_out } => Err(not_now(node, why, way_out)),
         Probe::Silent | Probe::Said(_) | Probe::Slow | Probe::CannotRun(_) => {
             Err(PiProblem::CannotRun {
                 path: program.to_owned(),

@@ -325,13 +325,7 @@ fn find(
     {
         return Ok(pi.clone());
     }
-    let pi = find_pi::find(config.pi.as_deref(), &launch::os_pairs(env)).map_err(|problem| {
-        // What cannot be opened is not missing: without this, "no Node found" would be said.
-        match limits::out_of_files() {
-            Some(error) => Refusal::of_system("cannot look for Pi", &error),
-            None => refusal(problem),
-        }
-    })?;
+    let pi = find_pi::find(config.pi.as_deref(), &launch::os_pairs(env)).map_err(refusal)?;
     found
         .lock()
         .unwrap_or_else(PoisonError::into_inner)

@@ -53,13 +53,6 @@ pub(super) fn as_before(command: &mut Command) {
     }
 }
 
-/// The error of a process that may open no other file, if this is one now.
-pub fn out_of_files() -> Option<io::Error> {
-    let error = std::fs::File::open("/dev/null").err()?;
-    let codes = [Errno::MFILE, Errno::NFILE].map(|e| Some(e.raw_os_error()));
-    codes.contains(&error.raw_os_error()).then_some(error)
-}
-
 /// What a person can do about an error of the system that is no fault of what was asked for.
 pub fn way_out(error: &io::Error) -> Option<&'static str> {
     Some(match Errno::from_io_error(error)? {

@@ -82,14 +82,22 @@ fn take(path: &Path, create: bool) -> io::Result<Option<FileLock>> {
         if !is_at(&file, path) {
             continue;
         }
-        file.set_len(0)?;
-        file.seek(SeekFrom::Start(0))?;
-        writeln!(file, "{}", std::process::id())?;
+        if let Err(error) = sign(&mut file) {
+            // An empty file would look like one that is just being taken, for ever.
+            let _ = std::fs::remove_file(path);
+            return Err(error);
+        }
         return Ok(Some(FileLock {
             file,
             path: path.to_owned(),
         }));
     }
+}
+
+fn sign(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    writeln!(file, "{}", std::process::id())
 }
 
 fn is_at(file: &File, path: &Path) -> bool {

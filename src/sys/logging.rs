@@ -80,12 +80,20 @@ pub fn init(dir: &Path, name: &str, level: &str) -> Logging {
 /// A file that is renamed to `NAME.1` and begun anew at a size.
 ///
 /// Every record is one write to a file opened for appending, so processes that share a log do not tear each
-/// other's lines. A record that cannot be written is dropped: a full disk must not stop the program.
+/// other's lines. A record that cannot be written is dropped or cut: a full disk must not stop the program.
 #[derive(Debug)]
 pub struct CappedFile {
     path: PathBuf,
     cap: u64,
-    state: Mutex<(File, u64)>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    file: File,
+    length: u64,
+    /// The last record may be there in part: the next one begins with a line break.
+    cut: bool,
 }
 
 impl CappedFile {
@@ -102,7 +110,7 @@ impl CappedFile {
         Ok(CappedFile {
             path: path.to_owned(),
             cap,
-            state: Mutex::new(open_append(path)?),
+            state: Mutex::new(State::new(open_append(path)?)),
         })
     }
 
@@ -110,18 +118,37 @@ impl CappedFile {
         // A panic while logging leaves nothing inconsistent here.
         let mut state: MutexGuard<'_, _> =
             self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.1 > 0 && state.1 + record.len() as u64 > self.cap {
+        if state.length > 0 && state.length + record.len() as u64 > self.cap {
             let mut old = self.path.clone().into_os_string();
             old.push(".1");
-            // When that fails, the old file goes on; better a large log than none.
-            if std::fs::rename(&self.path, old).is_ok()
-                && let Ok(fresh) = open_append(&self.path)
-            {
-                *state = fresh;
+            // When that fails, the old file goes on; better a large log than none. A file that is not there
+            // any more was moved away, by somebody else or by a turn whose second half failed.
+            let aside = match std::fs::rename(&self.path, old) {
+                Ok(()) => true,
+                Err(error) => error.kind() == io::ErrorKind::NotFound,
+            };
+            if aside && let Ok(fresh) = open_append(&self.path) {
+                *state = State::new(fresh);
             }
         }
-        if state.0.write_all(record).is_ok() {
-            state.1 += record.len() as u64;
+        let begin = if state.cut { "\n" } else { "" };
+        state.cut = state
+            .file
+            .write_all(begin.as_bytes())
+            .and_then(|()| state.file.write_all(record))
+            .is_err();
+        if !state.cut {
+            state.length += record.len() as u64;
+        }
+    }
+}
+
+impl State {
+    fn new((file, length): (File, u64)) -> Self {
+        Self {
+            file,
+            length,
+            cut: false,
         }
     }
 }

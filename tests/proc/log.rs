@@ -113,6 +113,24 @@ fn a_full_log_is_rotated_once() {
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 100);
 }
 
+/// As it is after a turn whose second half failed (no descriptor was free), or when somebody took the file away.
+#[test]
+fn a_log_that_was_moved_away_is_begun_anew_at_its_cap() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.log");
+    let log = CappedFile::open(dir.path(), &path, 1000).unwrap();
+    writeln!(&log, "{:099}", 0).unwrap();
+    std::fs::rename(&path, dir.path().join("a.log.1")).unwrap();
+    for number in 1..30 {
+        writeln!(&log, "{number:099}").unwrap();
+    }
+    let length = |path: &Path| std::fs::metadata(path).unwrap().len();
+    assert!(length(&path) <= 1000);
+    assert!(length(&dir.path().join("a.log.1")) <= 1000);
+    let content = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(content.lines().last(), Some(format!("{:099}", 29).as_str()));
+}
+
 /// R-TUI-12: first the terminal, then the log, then one line that names it, on the real stderr.
 #[test]
 fn a_panic_gives_the_terminal_back_and_names_the_log() {

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::pi::compat::Version;
+use crate::sys::limits;
 
 /// Bound on `CMD --version` (measured on a busy machine: up to 5.6 s for real Pi).
 pub const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,6 +43,13 @@ pub enum Probe {
     Slow,
     /// It could not be started.
     CannotRun(String),
+    /// Nothing could be started now: no fault of the program, and no answer about it.
+    NotNow {
+        /// What the system says.
+        why: String,
+        /// What to do about it.
+        way_out: &'static str,
+    },
 }
 
 /// Runs `argv --version` in its own process group with nothing on stdin, waits at most `timeout`, and kills
@@ -65,7 +73,13 @@ pub fn probe_version(argv: &[OsString], env: &[(OsString, OsString)], timeout: D
         .process_group(0);
     let mut child = match spawn(&mut command) {
         Ok(child) => child,
-        Err(error) => return Probe::CannotRun(error.to_string()),
+        Err(error) => {
+            let why = error.to_string();
+            return match limits::way_out(&error) {
+                Some(way_out) => Probe::NotNow { why, way_out },
+                None => Probe::CannotRun(why),
+            };
+        }
     };
     let output = collect(&mut child, Instant::now() + timeout);
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {

@@ -33,6 +33,15 @@ pub enum PiProblem {
         /// What the system says.
         why: String,
     },
+    /// The system refuses to start any program: no fault of this one.
+    NotNow {
+        /// The program.
+        path: PathBuf,
+        /// What the system says.
+        why: String,
+        /// What to do about it.
+        way_out: &'static str,
+    },
     /// A program of that name which is not Pi (B100).
     NotPi {
         /// The program.
@@ -86,6 +95,9 @@ impl PiProblem {
             } => format!("{} is not there", clean(program)),
             Self::NotFound { command: None, .. } => "Pi is not installed".to_owned(),
             Self::CannotRun { path, .. } => format!("{} does not start", show(path)),
+            Self::NotNow { path, why, .. } => {
+                format!("{} cannot be started now: {}", show(path), clean(why))
+            }
             Self::NotPi { path, .. } => format!("{} is not Pi", show(path)),
             Self::TooOld { found, needed, .. } => {
                 format!("Pi {found} is too old: {needed} or newer is needed")
@@ -127,6 +139,7 @@ impl PiProblem {
                 format!("  {INSTALL_PI}"),
                 "  pi-agents --pi /path/to/pi".to_owned(),
             ],
+            Self::NotNow { way_out, .. } => vec![(*way_out).to_owned()],
             Self::NotPi { why, said, .. } => {
                 let mut lines = vec![if said.is_empty() {
                     format!("Another program has this name: {}.", clean(why))

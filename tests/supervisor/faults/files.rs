@@ -25,7 +25,16 @@ struct NoFiles {
 impl NoFiles {
     fn of(pid: u32) -> Self {
         let id = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        let open = descriptors(pid);
+        // What is being closed just now would be free again in a moment.
+        let mut open = descriptors(pid);
+        let mut same = 0;
+        wait::wait_until("its descriptors stay the same", || {
+            std::thread::sleep(Duration::from_millis(10));
+            let now = descriptors(pid);
+            same = if now == open { same + 1 } else { 0 };
+            open = now;
+            same >= 5
+        });
         let free = (0..).find(|number| !open.contains(number)).unwrap();
         let before = limit_of(pid);
         let limit = Rlimit {
@@ -57,8 +66,11 @@ fn limit_of(pid: u32) -> Rlimit {
 
 fn descriptors(pid: u32) -> Vec<u64> {
     let dir = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
-    dir.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
-        .collect()
+    let mut open: Vec<u64> = dir
+        .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    open.sort_unstable();
+    open
 }
 
 /// Processor time a process has used so far.

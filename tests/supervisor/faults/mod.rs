@@ -6,6 +6,8 @@
 //! Random moments come from a seed. `PI_AGENTS_TEST_SEED=S` plays that one only,
 //! `PI_AGENTS_TEST_SEEDS=N` plays N of them instead of the few of an ordinary run.
 
+mod disk;
+mod exec;
 mod files;
 mod kills;
 
