@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::common::Ground;
-use crate::supervisor::find_pi;
+use crate::supervisor::{find_pi, record};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,7 @@ impl Check {
 pub fn all(ground: &Ground, folder: &Path) -> Vec<Check> {
     let mut checks = pi(ground, folder);
     checks.extend(folders(ground, folder));
+    checks.extend(damaged(ground, folder));
     checks
 }
 
@@ -81,6 +82,28 @@ fn pi(ground: &Ground, folder: &Path) -> Vec<Check> {
         )),
     }
     checks
+}
+
+/// Records of agents that cannot be read: those agents are in no list.
+fn damaged(ground: &Ground, folder: &Path) -> Vec<Check> {
+    let dir = ground.paths.agents_dir(folder);
+    // That it cannot be read at all is said above.
+    let (_, problems) = record::load_all(&dir).unwrap_or_default();
+    let sessions = ground.paths.sessions(folder);
+    problems
+        .into_iter()
+        .map(|problem| Check {
+            verdict: Verdict::Note,
+            title: format!("the record of an agent is damaged · {problem}"),
+            fix: vec![
+                format!(
+                    "the agent is not listed; its conversation is in {} and opens with pi --session FILE",
+                    sessions.display()
+                ),
+                "put the record back from a copy, or move it away to be rid of this".to_owned(),
+            ],
+        })
+        .collect()
 }
 
 /// Folders that must be writable.

@@ -224,6 +224,8 @@ pub enum Badge {
     Unguarded,
     /// Records or logs cannot be written.
     NotSaved,
+    /// The record of an agent cannot be read: the agent is not in the list.
+    Unreadable,
 }
 
 /// The core as a viewer sees it.

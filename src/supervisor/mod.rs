@@ -10,7 +10,7 @@ pub mod launch;
 pub mod leftovers;
 mod live;
 pub mod pipe;
-mod record;
+pub mod record;
 pub mod session_file;
 mod shared;
 mod start;
@@ -105,6 +105,7 @@ impl Supervisor {
         let mut actor = actor::Actor::new(Arc::clone(&config), Arc::clone(&shared), events_in);
         match record::load_all(&config.records) {
             Ok((records, problems)) => {
+                shared.badge(Badge::Unreadable, !problems.is_empty());
                 for problem in problems {
                     tracing::warn!(%problem, "agent record left alone");
                 }

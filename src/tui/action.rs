@@ -99,6 +99,9 @@ impl Context {
     }
 }
 
+/// Something that holds now, or not.
+pub type Holds = fn(&App) -> bool;
+
 /// One thing a person can do with a key.
 pub struct Action {
     /// Name in the configuration.
@@ -117,6 +120,8 @@ pub struct Action {
     pub offered: fn(&App) -> bool,
     /// The footer may name it now (besides being offered).
     pub hinted: fn(&App) -> bool,
+    /// When it does something else, and the word for that.
+    pub other: Option<(Holds, &'static str)>,
     /// Does it.
     pub run: fn(&mut App, Now) -> Effects,
 }
@@ -148,6 +153,7 @@ const fn row(
         repeats: false,
         offered: always,
         hinted: always,
+        other: None,
         run,
     }
 }
@@ -161,6 +167,20 @@ impl Action {
     const fn hint_when(mut self, hinted: fn(&App) -> bool) -> Self {
         self.hinted = hinted;
         self
+    }
+
+    const fn or_hint(mut self, when: Holds, hint: &'static str) -> Self {
+        self.other = Some((when, hint));
+        self
+    }
+
+    /// Word in the footer for what it would do now.
+    #[must_use]
+    pub fn hint_now(&self, app: &App) -> &'static str {
+        match self.other {
+            Some((when, hint)) if when(app) => hint,
+            _ => self.hint,
+        }
     }
 
     const fn held(mut self) -> Self {
@@ -220,8 +240,8 @@ pub static TABLE: &[Action] = &[
     row("last", &["end"], &[Roster, Inbox], "", "Last row", |a, n| fleet::edge(a, n, true)),
 
     // Task line
-    row("dispatch-start", &["enter"], &[Dispatch], "start", "Start an agent on the task, or send the message to @name", dispatch::start),
-    row("dispatch-open", &["alt+enter", "shift+enter"], &[Dispatch], "start and open", "Start an agent on the task and open it", dispatch::start_and_open),
+    row("dispatch-start", &["enter"], &[Dispatch], "start", "Start an agent on the task, or send the message to @name", dispatch::start).or_hint(dispatch::is_message, "send"),
+    row("dispatch-open", &["alt+enter", "shift+enter"], &[Dispatch], "start and open", "Start an agent on the task and open it", dispatch::start_and_open).or_hint(dispatch::is_message, "send and open"),
     row("dispatch-form", &["tab"], &[Dispatch], "options", "Complete the name of an agent, or open the form with all options", dispatch::options),
     row("dispatch-newline", &["ctrl+j"], &[Dispatch], "", "New line in the task", dispatch::newline),
     row("dispatch-older", &["up"], &[Dispatch], "", "The task typed before", dispatch::older).when(dispatch::at_top).held(),

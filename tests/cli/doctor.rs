@@ -213,3 +213,36 @@ fn a_shell_without_pi_is_told_that_the_core_is_another_matter() {
     );
     core.shutdown();
 }
+
+#[test]
+fn a_damaged_record_is_named_with_the_way_out() {
+    let pi = world();
+    let core = Core::start(&pi);
+    let name = core.spawn("task");
+    let row = core.wait_agent(&name, "idle", |a| a.runs_ended == 1);
+    core.shutdown();
+    let record = find(&pi.sandbox.state(), &format!("{}.json", row.id)).unwrap();
+    std::fs::write(&record, "{").unwrap();
+    let (code, value) = json(&pi, &["doctor", "--pi", &pi.pi()]);
+    assert_eq!(code, 0, "agents can be started all the same");
+    let checks = value["checks"].as_array().unwrap();
+    let notes: Vec<&Value> = checks
+        .iter()
+        .filter(|c| c["verdict"] == "note" && c["title"].as_str().unwrap().contains("damaged"))
+        .collect();
+    assert_eq!(notes.len(), 1, "{value:#}");
+    let title = notes[0]["title"].as_str().unwrap();
+    assert!(title.contains(record.to_str().unwrap()), "{title}");
+    assert!(notes[0]["fix"].to_string().contains("pi --session"));
+}
+
+/// The file below `dir` with that name.
+fn find(dir: &std::path::Path, name: &str) -> Option<PathBuf> {
+    std::fs::read_dir(dir).ok()?.flatten().find_map(|entry| {
+        let path = entry.path();
+        if path.is_dir() {
+            return find(&path, name);
+        }
+        path.file_name().is_some_and(|n| n == name).then_some(path)
+    })
+}

@@ -90,7 +90,7 @@ pub fn hints(app: &App) -> Vec<(SafeText, &'static str)> {
                             .is_some_and(|other| (other.offered)(app))
                     })
             })?;
-            Some((SafeText::line(&key.glyphs()), action.hint))
+            Some((SafeText::line(&key.glyphs()), action.hint_now(app)))
         })
         .collect()
 }

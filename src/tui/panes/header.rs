@@ -8,8 +8,14 @@ use crate::tui::app::{App, Link};
 use crate::tui::numbers;
 use crate::tui::paint::{self, Row};
 use crate::tui::text::SafeText;
+use crate::tui::width::width;
 
 use super::{Canvas, DOT};
+
+/// The name of the folder has this part of the line, if the rest needs the room.
+const FOLDER_SHARE: usize = 4;
+/// But never less columns than this.
+const FOLDER_LEAST: usize = 8;
 
 /// Name of the folder this is about.
 fn folder(app: &App) -> SafeText {
@@ -59,7 +65,10 @@ pub fn fleet(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         Detail::Least,
     ] {
         row = line(app, &counts, detail);
-        if row.left_width() + row.right_width() < cols {
+        // A long name of the folder gives way before the counts do.
+        let name = width(folder(app).as_str());
+        let spare = name.saturating_sub((cols / FOLDER_SHARE).max(FOLDER_LEAST));
+        if row.left_width() + row.right_width() < cols + spare {
             break;
         }
     }
@@ -71,7 +80,8 @@ fn line(app: &App, counts: &[Count], detail: Detail) -> Row {
     let mut row = Row::new()
         .put(" pi-agents", theme.accent)
         .put(DOT, theme.dim)
-        .put(folder(app), theme.text);
+        .put(folder(app), theme.text)
+        .shrink_last();
     if app.fleet.as_ref().is_some_and(|fleet| fleet.core.demo) {
         row.push(DOT, theme.dim);
         row.push("demo", theme.warning);
@@ -155,6 +165,7 @@ fn badge_text(badge: Badge) -> &'static str {
     match badge {
         Badge::Unguarded => "unguarded",
         Badge::NotSaved => "not saved",
+        Badge::Unreadable => "damaged record, see doctor",
     }
 }
 

@@ -6,6 +6,7 @@ use crate::tui::StartProblem;
 use crate::tui::app::{App, Call, Effect, Effects, Expected, Focus, Link, Now, Place, Screen};
 use crate::tui::frame::Urgency;
 
+use super::fleet::Before;
 use super::{agent, dialog, dispatch, fleet};
 
 /// A core is there.
@@ -48,6 +49,7 @@ pub fn updates(app: &mut App, batch: Vec<Update>, now: Now) -> Effects {
             Update::Snapshot(snapshot) => {
                 let first = app.fleet.is_none();
                 let known: Vec<AgentId> = app.all().iter().map(|agent| agent.id).collect();
+                let before: Vec<_> = app.all().iter().map(|a| (a.id, Before::of(a))).collect();
                 app.fleet = Some(*snapshot);
                 if first {
                     // What ended before this screen existed is no news.
@@ -58,6 +60,9 @@ pub fn updates(app: &mut App, batch: Vec<Update>, now: Now) -> Effects {
                         app.focus = Focus::Dispatch;
                     }
                 } else {
+                    for (id, before) in before {
+                        app.no_news_of_a_stop(id, Some(&before));
+                    }
                     follow_new(app, now, &known);
                 }
             }
@@ -74,8 +79,16 @@ pub fn updates(app: &mut App, batch: Vec<Update>, now: Now) -> Effects {
                     .map(|agent| agent.id)
                     .filter(|id| !known.contains(id))
                     .collect();
+                let before: Vec<_> = delta
+                    .agents
+                    .iter()
+                    .map(|agent| (agent.id, app.agent(agent.id).map(Before::of)))
+                    .collect();
                 let fits = app.fleet.as_mut().is_some_and(|fleet| fleet.apply(delta));
                 resync |= !fits;
+                for (id, before) in before {
+                    app.no_news_of_a_stop(id, before.as_ref());
+                }
                 if let Some(id) = fresh.first() {
                     follow(app, now, *id);
                 }

@@ -93,6 +93,12 @@ pub fn is_not_typed(app: &App) -> bool {
     app.screen != Screen::Fleet || app.focus != Focus::Dispatch || app.dispatch.line.is_blank()
 }
 
+/// What is typed is a message to an agent, no task.
+#[must_use]
+pub fn is_message(app: &App) -> bool {
+    app.dispatch.line.text().starts_with('@')
+}
+
 /// New line in the task.
 pub fn newline(app: &mut App, _: Now) -> Effects {
     app.dispatch.line.newline();

@@ -1,7 +1,7 @@
 //! The fleet screen: selection, panes, what is unread, what waits.
 
 use crate::client::Request;
-use crate::fleet::agent::Status;
+use crate::fleet::agent::{Status, StopCause};
 use crate::fleet::ids::AgentId;
 use crate::fleet::roster::AgentView;
 use crate::tui::action::Context;
@@ -36,10 +36,45 @@ impl App {
         now.runs > seen.runs || (now.failed.is_some() && now.failed != seen.failed)
     }
 
+    /// The person stopped it, here or in a shell: the run that ended by it is no news. `before` = how
+    /// it was before the change that is here now.
+    pub fn no_news_of_a_stop(&mut self, id: AgentId, before: Option<&Before>) {
+        let by_you = |status: &Status| *status == Status::Stopped { by: StopCause::You };
+        let Some(agent) = self.agent(id).filter(|agent| by_you(&agent.status)) else {
+            return;
+        };
+        let runs = agent.runs_ended;
+        let (was, stopped) = before.map_or((0, false), |b| (b.runs_ended, by_you(&b.status)));
+        if !stopped && runs > was {
+            let seen = self.seen.entry(id).or_default();
+            seen.runs = runs.min(seen.runs + 1);
+        }
+    }
+
     /// It is open now.
     pub fn mark_seen(&mut self, id: AgentId) {
         if let Some(seen) = self.agent(id).map(Seen::of) {
             self.seen.insert(id, seen);
+        }
+    }
+}
+
+/// What of an agent is compared with news of it.
+#[derive(Clone, Debug)]
+pub struct Before {
+    /// Runs that had ended.
+    pub runs_ended: u64,
+    /// Its state.
+    pub status: Status,
+}
+
+impl Before {
+    /// As it is now.
+    #[must_use]
+    pub fn of(agent: &AgentView) -> Self {
+        Self {
+            runs_ended: agent.runs_ended,
+            status: agent.status.clone(),
         }
     }
 }

@@ -81,11 +81,14 @@ fn a_broken_record_hides_no_other() {
     wait_idle(&core, &second, 1);
     let record = find_file(&pi.sandbox.state(), &format!("{}.json", broken.id)).unwrap();
     core.shutdown();
+    let whole = fs::read(&record).unwrap();
     fs::write(&record, "{\"version\":1,").unwrap();
     let next = Core::start(&pi);
     let fleet = next.fleet();
     let names: Vec<_> = fleet.agents.iter().map(|a| a.name.clone()).collect();
     assert_eq!(names, [second.as_str()]);
+    // The person sees that there is one.
+    assert_eq!(fleet.core.badges, [Badge::Unreadable]);
     assert_eq!(
         fs::read_to_string(&record).unwrap(),
         "{\"version\":1,",
@@ -95,4 +98,9 @@ fn a_broken_record_hides_no_other() {
     next.wait_agent(&second, "idle", |a| {
         a.status == Status::Idle && a.runs_ended == 2
     });
+    next.shutdown();
+    // Put right, it is back and the warning is gone.
+    fs::write(&record, whole).unwrap();
+    let fleet = Core::start(&pi).fleet();
+    assert_eq!((fleet.agents.len(), fleet.core.badges.len()), (2, 0));
 }
