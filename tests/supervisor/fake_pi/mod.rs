@@ -4,6 +4,8 @@ mod cores;
 mod dialogs;
 mod environment;
 mod faults;
+mod life_cases;
+mod protocol_cases;
 mod revival;
 mod runs;
 mod saved;

@@ -16,7 +16,13 @@ use crate::verbs;
 /// Reads stdin to its end.
 pub(crate) fn read_stdin(engine: &Arc<Engine>) {
     let mut stdin = std::io::stdin().lock();
+    let mut lines = 0;
     loop {
+        if engine.options.read_lines == Some(lines) {
+            close_stdin();
+            return;
+        }
+        lines += 1;
         if let Some(ms) = engine.options.read_delay {
             std::thread::sleep(Duration::from_millis(ms));
         }
@@ -32,6 +38,13 @@ pub(crate) fn read_stdin(engine: &Arc<Engine>) {
         std::thread::sleep(Duration::from_millis(20));
         engine.exit("stdin ended", 0);
     }
+}
+
+/// Whoever writes to us gets a broken pipe from now on.
+fn close_stdin() {
+    let null = std::fs::File::open("/dev/null").expect("/dev/null");
+    rustix::stdio::dup2_stdin(&null).expect("stdin can be replaced");
+    log::event("stdin closed", json!({}));
 }
 
 fn line_arrived(engine: &Arc<Engine>, line: &[u8]) {

@@ -19,6 +19,8 @@ pub(crate) struct Options {
     pub(crate) silence: bool,
     /// `--no-read`: never reads stdin.
     pub(crate) no_read: bool,
+    /// `--read-lines N`: closes stdin after so many commands and lives on.
+    pub(crate) read_lines: Option<u64>,
     /// `--read-delay MS`: waits before each line it reads.
     pub(crate) read_delay: Option<u64>,
     /// `--ignore-eof`: does not end with stdin.
@@ -68,6 +70,7 @@ impl Options {
                 "--exit-on-command" => options.exit_on_command = Some(number(value()?)?),
                 "--silence" => options.silence = true,
                 "--no-read" => options.no_read = true,
+                "--read-lines" => options.read_lines = Some(number(value()?)?),
                 "--read-delay" => options.read_delay = Some(number(value()?)?),
                 "--ignore-eof" => options.ignore_eof = true,
                 "--ignore-term" | "--trap-term" => options.ignore_term = true,
