@@ -52,6 +52,25 @@ fn ctrl_x_twice_stops_and_once_does_nothing() {
 }
 
 #[test]
+fn ctrl_x_twice_ends_a_child_that_ignores_everything_with_what_it_started() {
+    // B021, R-TUI-06, R-LIFE-07
+    let world = FakePi::new().options("--ignore-eof --ignore-term --grandchild stubborn");
+    let mut t = open(&world);
+    start_agent(&mut t, "fake:hang", "max");
+    t.wait_text("1 running");
+    let pi = fake_process(&world);
+    let grandchild = world.wait_events("grandchild", 1)[0]["pid"]
+        .as_u64()
+        .unwrap();
+    let grandchild = u32::try_from(grandchild).unwrap();
+    t.keys("<ctrl-x><ctrl-x>");
+    t.wait_until("stopped", |s| s.contains("■ @max"));
+    wait::wait_until("nothing of it is left", || {
+        !pi.alive() && !crate::support::processes::alive(grandchild)
+    });
+}
+
+#[test]
 fn with_the_kitty_protocol_a_held_key_and_releases_do_not_count() {
     // R-TUI-06, B057
     let world = FakePi::new();

@@ -96,6 +96,35 @@ fn a_screen_that_is_killed_or_hung_up_stops_nothing() {
 }
 
 #[test]
+fn a_signal_to_the_screen_ends_the_screen_and_leaves_nobody_without_an_owner() {
+    // B019, R-LIFE-19: two at work and one idle, and each way a terminal or a system has to end it
+    for (signal, code) in [(Signal::HUP, 129), (Signal::INT, 130), (Signal::TERM, 143)] {
+        let world = FakePi::new();
+        let mut t = open(&world);
+        start_agent(&mut t, "fake:hang", "max");
+        for (task, state) in [("fake:hang", "2 running"), ("hello", "1 idle")] {
+            t.keys(&format!("n{task}<enter>"));
+            t.wait_text(state);
+            t.keys("<esc>");
+        }
+        let children: Vec<u32> = world
+            .wait_events("start", 3)
+            .iter()
+            .map(|e| u32::try_from(e["pid"].as_u64().unwrap()).unwrap())
+            .collect();
+        let core = processes::find(children[0]).expect("it runs").parent;
+        processes::signal(t.pid(), signal);
+        assert_eq!(t.exit_status().code(), Some(code), "{signal:?}");
+        for child in &children {
+            let child = processes::find(*child).expect("it works on");
+            assert_eq!(child.parent, core, "{signal:?}: owned by the core");
+        }
+        assert!(verb(&world, &["shutdown"]).status.success());
+        wait_nothing_runs(&world.sandbox);
+    }
+}
+
+#[test]
 fn a_core_that_dies_is_shown_and_can_be_started_again() {
     // design §2: a lost person's core; nothing is revived unasked
     let world = FakePi::new();

@@ -79,6 +79,8 @@ pub struct Core {
     pub guard: Child,
     /// The core's pid.
     pub pid: u32,
+    /// Where it listens.
+    pub socket: std::path::PathBuf,
     client: Arc<ControlClient>,
     seen: Arc<Mutex<Seen>>,
     env: Env,
@@ -115,6 +117,7 @@ impl Core {
             runtime,
             guard,
             pid,
+            socket: socket.into(),
             client,
             seen,
             env: env_of(world),
@@ -246,7 +249,11 @@ impl Core {
                     .find(|a| a.name == name)?;
                 wanted(row).then(|| row.clone())
             },
-            || format!("{:#?}\n{:#?}", self.seen().fleet, self.all_entries()),
+            || {
+                // One after the other: both look behind the same lock.
+                let fleet = self.seen().fleet.clone();
+                format!("{fleet:#?}\n{:#?}", self.all_entries())
+            },
         )
     }
 

@@ -1,5 +1,6 @@
 //! With the real Pi as the child and a scripted model.
 
+mod cases;
 mod old_pi;
 mod provider;
 mod runs;

@@ -45,7 +45,7 @@ fn a_401_fails_the_run_with_its_reason() {
 
 #[test]
 fn a_429_is_shown_as_a_retry_and_the_run_ends_once() {
-    // R-LIFE-04: agent_end is not the end
+    // B004, R-LIFE-04: agent_end is not the end
     let model = ModelServer::start();
     model.on(
         "task",
