@@ -15,6 +15,9 @@ use crate::fleet::transcript::Level;
 impl Machine {
     pub(super) fn abort_asked(&mut self, call: CallId, id: AgentId) {
         let abort_deadline = self.config.abort_deadline;
+        if self.was_cancelled(call) {
+            return;
+        }
         let Some(agent) = self.agent_mut(id) else {
             self.refuse(call, ErrorCode::NotFound, "no such agent");
             return;
@@ -54,7 +57,8 @@ impl Machine {
         self.publish(id);
     }
 
-    /// Messages that were never written go back to whoever sent them.
+    /// Messages that were never written go back to whoever sent them. The task of a new agent stays:
+    /// without it there would be an agent that nobody asked for.
     fn return_unwritten(&mut self, id: AgentId) {
         let Some(agent) = self.agent_mut(id) else {
             return;
@@ -62,7 +66,7 @@ impl Machine {
         let (back, kept): (Vec<_>, Vec<_>) = agent
             .queue
             .drain(..)
-            .partition(|m| m.state == MessageState::Queued);
+            .partition(|m| m.state == MessageState::Queued && !m.initial);
         agent.queue = kept.into();
         for message in back {
             match message.call {

@@ -6,6 +6,7 @@ use super::input::Now;
 use crate::fleet::agent::{Status, StopCause};
 use crate::fleet::answer::{ErrorCode, RequestError};
 use crate::fleet::ids::{AgentId, CallId};
+use crate::fleet::outbox::Suppression;
 use crate::fleet::roster::MessageState;
 
 /// Cancellations kept of calls that have not come yet: the check of a spawn takes its time.
@@ -25,12 +26,9 @@ impl Machine {
             if let Some(agent) = self.agent_mut(id) {
                 agent.foreground = None;
             }
-            if let Some(outbox) = self.outbox_of(id) {
-                outbox.unclaim(call);
-            }
+            self.silence(id, Suppression::CallEnded);
             self.cancelled(call, "cancelled; its agent is being stopped");
             self.stop(now, id, StopCause::Cancelled, None);
-            self.drain_outbox_of(now, id);
         } else if self.stop_waiting(call) {
             self.cancelled(call, "cancelled; what it asked for goes on");
         } else {
@@ -68,6 +66,7 @@ impl Machine {
         };
         if message.initial {
             agent.queue.remove(at);
+            self.silence(id, Suppression::CallEnded);
             self.cancelled(call, "cancelled; nothing was started");
             self.stop(now, id, StopCause::Cancelled, None);
             return;

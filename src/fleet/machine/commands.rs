@@ -11,6 +11,7 @@ use crate::fleet::agent::{AgentSpec, Status, StopCause, ToolChoice};
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
 use crate::fleet::host::{Caller, HostKind, Owner, Sender, SpawnMode, Stopper};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
+use crate::fleet::outbox::Suppression;
 use crate::fleet::roster::MessageState;
 use crate::fleet::transcript::Level;
 
@@ -278,7 +279,12 @@ impl Machine {
             Stopper::User => (Ok(()), StopCause::You),
         };
         match known {
-            Ok(()) => self.stop(now, id, cause, Some(call)),
+            Ok(()) => {
+                if cause == StopCause::Parent {
+                    self.silence(id, Suppression::Stopped);
+                }
+                self.stop(now, id, cause, Some(call));
+            }
             Err(error) => self.answer(call, Err(error)),
         }
     }
@@ -312,12 +318,16 @@ impl Machine {
             return;
         };
         let gone: Vec<Message> = agent.queue.drain(..).collect();
-        if let Some(instance) = &mut agent.instance {
-            instance.inflight = None;
+        if let Some(i) = &mut agent.instance
+            && let Some(message) = i.inflight.take()
+        {
+            let timer = Timer::Prompt(i.id, message);
+            self.out.push(Effect::Disarm(timer));
         }
         for message in gone {
             match message.call {
                 Some(call) if message.initial => {
+                    self.silence(id, Suppression::StartFailed);
                     self.refuse(call, code, format!("not started: {why}"));
                 }
                 Some(call) => self.refuse(call, code, format!("not delivered: {why}")),
@@ -331,6 +341,9 @@ impl Machine {
     }
 
     pub(super) fn shutdown_asked(&mut self, now: Now, call: Option<CallId>) {
+        if call.is_some_and(|call| self.was_cancelled(call)) {
+            return;
+        }
         let calls = self.shutdown.get_or_insert_default();
         calls.extend(call);
         let ids: Vec<AgentId> = self.agents.iter().map(|a| a.id).collect();

@@ -8,7 +8,6 @@ use super::Machine;
 use super::effect::Effect;
 use super::input::Now;
 use super::state::Run;
-use crate::fleet::agent::StopCause;
 use crate::fleet::answer::Reply;
 use crate::fleet::completion::{Completion, CompletionId, CompletionStatus, Question};
 use crate::fleet::host::{HostKind, Owner, Sender};
@@ -55,6 +54,14 @@ impl Machine {
         let Some(agent) = self.agent(id) else {
             return (Owner::Parent, false);
         };
+        if agent.instance.as_ref().is_some_and(|i| i.expected_owed) {
+            return (Owner::Parent, false);
+        }
+        if agent.ending.is_some() && !agent.instance.as_ref().is_some_and(|i| i.run_expected) {
+            // What it begins while it is being ended, nobody asked for (R-DELIV-06: an idle agent
+            // stops silently).
+            return (Owner::Private, false);
+        }
         // Its prompt may still be unanswered; a person's makes it private until the answer says
         // that the run was there before.
         let inflight = agent.instance.as_ref().and_then(|i| i.inflight);
@@ -97,33 +104,60 @@ impl Machine {
 
     /// The run that is going on belongs to the host: its answer is owed from now on.
     pub(super) fn own_run(&mut self, id: AgentId) {
-        let Some(agent) = self.agent_mut(id) else {
-            return;
-        };
-        let (name, session_path) = (agent.name.clone(), agent.session_path.clone());
-        let call = agent.waiting_call();
-        let Some(i) = agent.instance.as_mut() else {
-            return;
-        };
-        let instance = i.id;
-        let Some(run) = i.run.as_mut() else {
+        let Some(run) = self.instance_mut(id).and_then(|i| i.run.as_mut()) else {
             return;
         };
         run.owner = Owner::Parent;
-        if run.owed {
+        run.owed = true;
+        let seq = run.seq;
+        self.owe(id, seq);
+    }
+
+    /// A prompt of the host was accepted: the run it announces is owed before the host hears so, or
+    /// a core that is lost in between would owe it to nobody (R-DELIV-17).
+    pub(super) fn own_expected_run(&mut self, id: AgentId) {
+        if self.outbox_of(id).is_none() {
             return;
         }
-        run.owed = true;
-        let run = OwedRun {
-            id: CompletionId {
-                instance,
-                run: run.seq,
-            },
-            agent: name,
-            session_path,
+        let Some(i) = self.instance_mut(id) else {
+            return;
         };
-        if let Some(outbox) = self.outbox_of(id) {
-            outbox.open(run, call);
+        i.expected_owed = true;
+        let seq = i.runs + 1;
+        self.owe(id, seq);
+    }
+
+    /// The outbox owes the host this run. A call that waits for it claims it once its task was
+    /// accepted: what the child does before by itself is not the answer.
+    fn owe(&mut self, id: AgentId, seq: u64) {
+        let Some(agent) = self.agent(id) else {
+            return;
+        };
+        let Some(i) = agent.instance.as_ref() else {
+            return;
+        };
+        let completion = CompletionId {
+            instance: i.id,
+            run: seq,
+        };
+        let run = OwedRun {
+            id: completion,
+            agent: agent.name.clone(),
+            session_path: agent.session_path.clone(),
+        };
+        let call = agent.foreground;
+        if let Some(outbox) = self.outbox_of(id)
+            && !outbox.open(run, call)
+            && let Some(call) = call
+        {
+            outbox.claim(completion, call);
+        }
+    }
+
+    /// None of its runs that have not settled is told any more. The first reason stands.
+    pub(super) fn silence(&mut self, id: AgentId, why: Suppression) {
+        if let Some(i) = self.instance_mut(id) {
+            i.silenced.get_or_insert(why);
         }
     }
 
@@ -158,6 +192,7 @@ impl Machine {
             .and_then(|m| agent.queue.iter().find(|q| q.id == m))
             .is_some_and(|m| m.claims);
         let adopt = run.undecided && claimed && !run.owed;
+        let silenced = agent.instance.as_ref().and_then(|i| i.silenced);
         let name = agent.name.clone();
         let session_path = agent.session_path.clone();
         let call = agent.foreground.take();
@@ -197,37 +232,23 @@ impl Machine {
                 outbox.open(run, call);
             }
             if run.owed {
-                match outcome {
-                    // Whoever asked for this end does not hear of it again (R-DELIV-06).
-                    Outcome::Stopped {
-                        by: StopCause::Parent,
-                    } => {
-                        outbox.suppress(completion, Suppression::Stopped);
-                    }
-                    Outcome::Stopped {
-                        by: StopCause::Cancelled,
-                    } => {
-                        outbox.suppress(completion, Suppression::CallEnded);
-                    }
-                    Outcome::Completed { .. }
-                    | Outcome::Failed { .. }
-                    | Outcome::Stopped { .. } => {
-                        outbox.settle(Completion {
-                            id: completion,
-                            agent: name,
-                            status: status_of(outcome),
-                            result,
-                            session_path,
-                            idle: stays,
-                        });
-                        if let Some(call) = call {
-                            outbox.pull(call);
-                        }
+                if let Some(why) = silenced {
+                    outbox.suppress(completion, why);
+                } else {
+                    outbox.settle(Completion {
+                        id: completion,
+                        agent: name,
+                        status: status_of(outcome),
+                        result,
+                        session_path,
+                        idle: stays,
+                    });
+                    if let Some(call) = call {
+                        outbox.pull(call);
                     }
                 }
             }
         }
-        self.drain_outbox_of(now, id);
     }
 
     /// The agent stays resident after a run with this outcome (R-LIFE-06).
@@ -243,7 +264,7 @@ impl Machine {
     /// Somebody waits for the answer of a run that did not begin.
     pub(super) fn owed_without_a_run(&self, id: AgentId) -> bool {
         self.agent(id).is_some_and(|a| {
-            a.foreground.is_some() || (a.boundary == Owner::Parent && !self.has_person(id))
+            a.foreground.is_some() || a.instance.as_ref().is_some_and(|i| i.expected_owed)
         })
     }
 
@@ -252,25 +273,18 @@ impl Machine {
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
-        let owner = agent.boundary;
         let Some(i) = agent.instance.as_mut() else {
             return;
         };
         i.run_expected = false;
         i.runs += 1;
-        let seq = i.runs;
-        i.run = Some(Run::new(seq, now, owner));
-        if owner == Owner::Parent {
-            self.own_run(id);
-        }
-        let run = self.instance_mut(id).and_then(|i| i.run.take());
-        if let Some(run) = run {
-            self.freeze_run(now, id, run, outcome, &RunEnd::default());
-        }
+        let mut run = Run::new(i.runs, now, Owner::Parent);
+        run.owed = std::mem::take(&mut i.expected_owed);
+        self.freeze_run(now, id, run, outcome, &RunEnd::default());
     }
 
     /// The agent's message to its host, not a result (R-DELIV-10).
-    pub(super) fn asked_parent(&mut self, now: Now, id: AgentId, text: String) {
+    pub(super) fn asked_parent(&mut self, id: AgentId, text: String) {
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
@@ -287,15 +301,8 @@ impl Machine {
         match self.outbox_of(id) {
             Some(outbox) => {
                 outbox.ask(question);
-                self.drain_outbox_of(now, id);
             }
             None => self.notice(id, Level::Info, format!("asks: {}", question.question)),
-        }
-    }
-
-    pub(super) fn drain_outbox_of(&mut self, now: Now, id: AgentId) {
-        if let Some(host) = self.agent(id).map(|a| a.host) {
-            self.drain_outbox(now, host);
         }
     }
 }

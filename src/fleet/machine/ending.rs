@@ -9,6 +9,7 @@ use super::state::{EndWhy, Phase, Rung};
 use crate::fleet::agent::Status;
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
 use crate::fleet::ids::InstanceId;
+use crate::fleet::outbox::Suppression;
 use crate::fleet::roster::MessageState;
 use crate::fleet::transcript::{Level, Outcome};
 
@@ -128,6 +129,13 @@ impl Machine {
         };
         let why = agent.ending.as_ref().map(|e| e.why.clone());
         let was = agent.status.clone();
+        // Its spawn fails: what it did by itself before is not told either (R-DELIV-09).
+        if agent.queue.iter().any(|m| m.initial && m.call.is_some()) {
+            self.silence(id, Suppression::StartFailed);
+        }
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
         let Some(i) = agent.instance.as_mut() else {
             return;
         };

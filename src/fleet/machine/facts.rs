@@ -29,12 +29,14 @@ impl Machine {
         let Some(id) = self.of_instance(instance) else {
             return;
         };
-        if let Some(i) = self.instance_mut(id)
-            && i.phase == Phase::Launching
-        {
-            i.pid = Some(pid);
-            i.phase = Phase::Handshake;
-        }
+        let Some(i) = self
+            .instance_mut(id)
+            .filter(|i| i.phase == Phase::Launching)
+        else {
+            return;
+        };
+        i.pid = Some(pid);
+        i.phase = Phase::Handshake;
         self.write(instance, ID_STATE, ChildCommand::GetState);
         self.publish(id);
         // Stopped while it was being started: the ladder begins now.
@@ -83,7 +85,7 @@ impl Machine {
                     run.partial = Some(Box::new(end));
                 }
             }
-            Fact::ToParent { text } => self.asked_parent(now, id, text),
+            Fact::ToParent { text } => self.asked_parent(id, text),
             // Shown by the live part of the row; nothing to decide.
             Fact::DialogOpened(_)
             | Fact::Retrying(_)
@@ -343,6 +345,7 @@ impl Machine {
         let mut run = Run::new(seq, now, owner);
         run.abort_asked = i.aborting.is_some();
         run.undecided = undecided;
+        run.owed = std::mem::take(&mut i.expected_owed);
         i.run = Some(run);
         agent.run_started_ms = Some(now.wall_ms);
         agent.run_took_ms = None;
@@ -356,7 +359,6 @@ impl Machine {
         }
         if owner == Owner::Parent {
             self.own_run(id);
-            self.drain_outbox_of(now, id);
         }
         self.publish(id);
     }

@@ -22,8 +22,10 @@ pub(super) struct Host {
     pub(super) generation: u64,
     /// Between its joining and its leaving.
     pub(super) open: bool,
-    /// Its agents are being ended.
-    closing: bool,
+    /// Generations that were left, and the processes of theirs that are still being ended.
+    closing: Vec<(u64, Vec<InstanceId>)>,
+    /// It joined in this core: its journal was read.
+    met: bool,
     /// Names given to its agents, for its whole life (R-ID-01).
     pub(super) names: NamePool,
     /// What is owed to it; the person reads cards instead.
@@ -38,7 +40,8 @@ impl Host {
             kind,
             generation: u64::from(person),
             open: person,
-            closing: false,
+            closing: Vec::new(),
+            met: person,
             names: NamePool::default(),
             outbox: (!person).then(Outbox::default),
         }
@@ -120,7 +123,7 @@ impl Machine {
         depth
     }
 
-    pub(super) fn host_joined(&mut self, now: Now, call: CallId, joining: Joining) {
+    pub(super) fn host_joined(&mut self, call: CallId, joining: Joining) {
         if self.shutdown.is_some() {
             self.refuse(call, ErrorCode::Conflict, "the core is ending");
             return;
@@ -129,7 +132,9 @@ impl Machine {
             // Only a process that lives can be a host (R-ID-08 is checked where the token is).
             let live = self
                 .agent(agent)
-                .is_some_and(|a| a.instance.is_some() && a.ending.is_none());
+                .filter(|a| a.ending.is_none())
+                .and_then(|a| a.instance.as_ref())
+                .is_some_and(|i| i.exit.is_none());
             if !live {
                 self.refuse(call, ErrorCode::Gone, "the agent has ended");
                 return;
@@ -138,11 +143,7 @@ impl Machine {
         let at = match self.hosts.iter().position(|h| h.id == joining.host) {
             Some(at) => at,
             None => {
-                let mut host = Host::new(joining.host, joining.kind);
-                if let Some(outbox) = &mut host.outbox {
-                    outbox.restore(joining.journal);
-                }
-                self.hosts.push(host);
+                self.hosts.push(Host::new(joining.host, joining.kind));
                 self.hosts.len() - 1
             }
         };
@@ -175,22 +176,24 @@ impl Machine {
         }
         host.generation = joining.generation;
         host.open = true;
-        host.closing = false;
+        let first = !std::mem::replace(&mut host.met, true);
         if let Some(outbox) = &mut host.outbox {
+            if first {
+                // It may be known already by its agents: those of an earlier core were restored.
+                outbox.restore(joining.journal);
+            }
             outbox.join(joining.generation, &joining.known, joining.durable);
         }
-        self.drain_outbox(now, joining.host);
         self.answer(call, Ok(Reply::Done));
     }
 
-    pub(super) fn host_state(&mut self, now: Now, caller: Caller, activity: Activity) {
+    pub(super) fn host_state(&mut self, caller: Caller, activity: Activity) {
         if self.present(caller).is_none() {
             return;
         }
         if let Some(outbox) = self.host_mut(caller.host).and_then(|h| h.outbox.as_mut()) {
             outbox.host_state(activity);
         }
-        self.drain_outbox(now, caller.host);
     }
 
     /// The session of a host ended: its agents end, what they were doing reaches that same session
@@ -203,12 +206,21 @@ impl Machine {
             return;
         }
         host.open = false;
-        host.closing = true;
         if let Some(outbox) = &mut host.outbox {
+            // Its runs end because it ends (R-DELIV-17).
+            outbox.hush();
             outbox.leave();
         }
-        self.drain_outbox(now, caller.host);
         self.stop_agents_of(now, caller.host);
+        let left: Vec<InstanceId> = self
+            .agents
+            .iter()
+            .filter(|a| a.host == caller.host)
+            .filter_map(|a| Some(a.instance.as_ref()?.id))
+            .collect();
+        if let Some(host) = self.host_mut(caller.host) {
+            host.closing.push((caller.generation, left));
+        }
     }
 
     fn stop_agents_of(&mut self, now: Now, host: HostId) {
@@ -239,25 +251,26 @@ impl Machine {
         }
     }
 
-    /// Says which hosts are done with: left, and none of their agents has a process.
+    /// Says which generations of hosts are done with: left, and no process of theirs is there any
+    /// more. A newer one may have joined meanwhile.
     pub(super) fn finish_hosts(&mut self) {
-        for at in 0..self.hosts.len() {
-            let Some(host) = self.hosts.get(at).filter(|h| h.closing) else {
-                continue;
-            };
+        let there = &self.instances;
+        for host in &mut self.hosts {
             let id = host.id;
-            if self.agents.iter().any(|a| a.host == id && a.has_process()) {
-                continue;
-            }
-            if let Some(host) = self.hosts.get_mut(at) {
-                host.closing = false;
-                let (host, generation) = (host.id, host.generation);
-                self.out.push(Effect::HostClosed { host, generation });
-            }
+            host.closing.retain_mut(|(generation, left)| {
+                left.retain(|instance| there.contains_key(instance));
+                if left.is_empty() {
+                    self.out.push(Effect::HostClosed {
+                        host: id,
+                        generation: *generation,
+                    });
+                }
+                !left.is_empty()
+            });
         }
     }
 
-    pub(super) fn offered(&mut self, now: Now, caller: Caller, epoch: u64, answer: &OfferAnswer) {
+    pub(super) fn offered(&mut self, caller: Caller, epoch: u64, answer: &OfferAnswer) {
         let generation = caller.generation;
         if let Some(outbox) = self.host_mut(caller.host).and_then(|h| h.outbox.as_mut()) {
             match answer {
@@ -268,10 +281,9 @@ impl Machine {
                 }
             }
         }
-        self.drain_outbox(now, caller.host);
     }
 
-    pub(super) fn journal(&mut self, now: Now, host: HostId, event: JournalEvent) {
+    pub(super) fn journal(&mut self, host: HostId, event: JournalEvent) {
         if let Some(outbox) = self.host_mut(host).and_then(|h| h.outbox.as_mut()) {
             match event {
                 JournalEvent::Synced(seq) => outbox.journaled(seq),
@@ -279,48 +291,49 @@ impl Machine {
                 JournalEvent::Recovered(seq) => outbox.journal_recovered(seq),
             }
         }
-        self.drain_outbox(now, host);
     }
 
-    pub(super) fn wake_due(&mut self, now: Now, host: HostId) {
+    pub(super) fn wake_due(&mut self, host: HostId) {
         if let Some(outbox) = self.host_mut(host).and_then(|h| h.outbox.as_mut()) {
             outbox.wake_due();
         }
-        self.drain_outbox(now, host);
     }
 
-    /// Turns what an outbox wants into effects.
-    pub(super) fn drain_outbox(&mut self, _now: Now, id: HostId) {
+    /// Turns what the outboxes want into effects.
+    pub(super) fn drain_outboxes(&mut self) {
         let after = self.config.batch_window;
-        let Some(outbox) = self.host_mut(id).and_then(|h| h.outbox.as_mut()) else {
-            return;
-        };
-        for effect in outbox.take_effects() {
-            self.out.push(match effect {
-                OutboxEffect::Journal { seq, record } => Effect::Journal {
-                    host: id,
-                    seq,
-                    record,
-                },
-                OutboxEffect::Offer {
-                    generation,
-                    epoch,
-                    mode,
-                    deliveries,
-                } => Effect::Offer {
-                    host: id,
-                    generation,
-                    epoch,
-                    mode,
-                    deliveries,
-                },
-                OutboxEffect::ArmWake => Effect::Arm {
-                    timer: Timer::Wake(id),
-                    after,
-                },
-                OutboxEffect::DisarmWake => Effect::Disarm(Timer::Wake(id)),
-                OutboxEffect::Degraded(degraded) => Effect::Degraded { host: id, degraded },
-            });
+        for host in &mut self.hosts {
+            let id = host.id;
+            let Some(outbox) = host.outbox.as_mut() else {
+                continue;
+            };
+            for effect in outbox.take_effects() {
+                self.out.push(match effect {
+                    OutboxEffect::Journal { seq, record } => Effect::Journal {
+                        host: id,
+                        seq,
+                        record,
+                    },
+                    OutboxEffect::Offer {
+                        generation,
+                        epoch,
+                        mode,
+                        deliveries,
+                    } => Effect::Offer {
+                        host: id,
+                        generation,
+                        epoch,
+                        mode,
+                        deliveries,
+                    },
+                    OutboxEffect::ArmWake => Effect::Arm {
+                        timer: Timer::Wake(id),
+                        after,
+                    },
+                    OutboxEffect::DisarmWake => Effect::Disarm(Timer::Wake(id)),
+                    OutboxEffect::Degraded(degraded) => Effect::Degraded { host: id, degraded },
+                });
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use crate::fleet::agent::Status;
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
 use crate::fleet::ids::{AgentId, InstanceId, MessageId};
 use crate::fleet::interpret::Disposition;
+use crate::fleet::outbox::Suppression;
 use crate::fleet::roster::MessageState;
 use crate::fleet::transcript::Level;
 
@@ -89,8 +90,8 @@ impl Machine {
         }
         self.prompt_decided(id, claims, disposition);
         match result {
-            Ok(Disposition::Started) => self.accepted(now, id, message, false),
-            Ok(Disposition::Queued) => self.accepted(now, id, message, true),
+            Ok(Disposition::Started) => self.accepted(now, id, message, claims, false),
+            Ok(Disposition::Queued) => self.accepted(now, id, message, claims, true),
             Ok(Disposition::Handled) => self.handled(now, id, message),
             Ok(Disposition::Missing) => self.not_accepted(
                 now,
@@ -123,7 +124,7 @@ impl Machine {
         agent.foreground = first.filter(|m| m.initial).and_then(|m| m.call.take());
     }
 
-    fn accepted(&mut self, now: Now, id: AgentId, message: MessageId, steered: bool) {
+    fn accepted(&mut self, now: Now, id: AgentId, message: MessageId, claims: bool, steered: bool) {
         let run_begins = self.config.run_begins;
         let Some((agent, instance)) = self.both(id) else {
             return;
@@ -161,6 +162,9 @@ impl Machine {
             expect = true;
         }
         if expect {
+            if claims {
+                self.own_expected_run(id);
+            }
             self.out.push(Effect::Arm {
                 timer: Timer::RunBegins(instance),
                 after: run_begins,
@@ -180,6 +184,7 @@ impl Machine {
         };
         if m.initial {
             let reason = "the task was handled as a command and started no run";
+            self.silence(id, Suppression::StartFailed);
             if let Some(call) = m.call {
                 self.answer(
                     call,
@@ -218,10 +223,14 @@ impl Machine {
     }
 
     fn not_accepted(&mut self, now: Now, id: AgentId, message: MessageId, why: &str) {
-        let starting = self.agent(id).is_some_and(|a| a.status == Status::Starting);
         let Some(m) = self.take_message(id, message) else {
             return;
         };
+        // Also when the agent began a run by itself before its task was answered.
+        let starting = m.initial || self.agent(id).is_some_and(|a| a.status == Status::Starting);
+        if m.initial {
+            self.silence(id, Suppression::StartFailed);
+        }
         if let Some(call) = m.call {
             let code = if starting {
                 ErrorCode::StartFailed

@@ -145,13 +145,13 @@ impl Machine {
                     durable,
                     journal,
                 };
-                self.host_joined(now, call, joining);
+                self.host_joined(call, joining);
             }
             Input::HostState {
                 host,
                 generation,
                 activity,
-            } => self.host_state(now, Caller { host, generation }, activity),
+            } => self.host_state(Caller { host, generation }, activity),
             Input::HostLeft {
                 host,
                 generation,
@@ -162,15 +162,16 @@ impl Machine {
                 generation,
                 epoch,
                 answer,
-            } => self.offered(now, Caller { host, generation }, epoch, &answer),
-            Input::Journaled { host, seq } => self.journal(now, host, JournalEvent::Synced(seq)),
-            Input::JournalFailed { host } => self.journal(now, host, JournalEvent::Failed),
+            } => self.offered(Caller { host, generation }, epoch, &answer),
+            Input::Journaled { host, seq } => self.journal(host, JournalEvent::Synced(seq)),
+            Input::JournalFailed { host } => self.journal(host, JournalEvent::Failed),
             Input::JournalRecovered { host, seq } => {
-                self.journal(now, host, JournalEvent::Recovered(seq));
+                self.journal(host, JournalEvent::Recovered(seq));
             }
             Input::Timer(timer) => self.timer(now, timer),
         }
         self.start_queued(now);
+        self.drain_outboxes();
         self.finish_hosts();
         self.finish_shutdown();
         std::mem::take(&mut self.out)
@@ -237,7 +238,7 @@ impl Machine {
     }
 
     fn finish_shutdown(&mut self) {
-        if self.exited || self.agents.iter().any(Agent::has_process) {
+        if self.agents.iter().any(Agent::has_process) {
             return;
         }
         if let Some(calls) = self.shutdown.as_mut() {
@@ -247,8 +248,9 @@ impl Machine {
                     answer: Ok(Reply::Done),
                 });
             }
-            self.exited = true;
-            self.out.push(Effect::Exit);
+            if !std::mem::replace(&mut self.exited, true) {
+                self.out.push(Effect::Exit);
+            }
         }
     }
 
@@ -262,7 +264,7 @@ impl Machine {
             Timer::Run(instance, seq) => self.run_late(now, instance, seq),
             Timer::Ladder(instance) => self.ladder(instance),
             Timer::Abort(instance) => self.abort_late(instance),
-            Timer::Wake(host) => self.wake_due(now, host),
+            Timer::Wake(host) => self.wake_due(host),
         }
     }
 

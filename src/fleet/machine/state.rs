@@ -10,6 +10,7 @@ use crate::fleet::agent::{AgentSpec, Status, StopCause};
 use crate::fleet::host::Owner;
 use crate::fleet::ids::{AgentId, CallId, HostId, InstanceId, MessageId};
 use crate::fleet::interpret::RunEnd;
+use crate::fleet::outbox::Suppression;
 use crate::fleet::roster::MessageState;
 use crate::fleet::transcript::Outcome;
 
@@ -122,6 +123,11 @@ pub(super) struct Instance {
     pub(super) inflight: Option<MessageId>,
     /// A prompt was accepted as `started` and its run was not seen yet.
     pub(super) run_expected: bool,
+    /// The answer of that run is owed: its completion is in the host's outbox.
+    pub(super) expected_owed: bool,
+    /// Whoever would be told of its runs took the call back, stopped it, or was told that it did not
+    /// start: none that has not settled is told any more (R-TOOL-03, R-TOOL-10, R-DELIV-09).
+    pub(super) silenced: Option<Suppression>,
     /// How often that run was asked for in vain.
     pub(super) run_asked: u8,
     pub(super) compacting: bool,
@@ -145,6 +151,8 @@ impl Instance {
             phase: Phase::Launching,
             inflight: None,
             run_expected: false,
+            expected_owed: false,
+            silenced: None,
             run_asked: 0,
             compacting: false,
             run: None,

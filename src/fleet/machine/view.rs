@@ -104,7 +104,7 @@ impl Machine {
             parent: self.parent(agent).map(|p| p.id),
             depth: self.depth_below(agent.host),
             key: self.display_key(agent),
-            waited_for: agent.foreground.is_some() || agent.wait_for_result,
+            waited_for: agent.waiting_call().is_some(),
             ..view(agent)
         })
     }

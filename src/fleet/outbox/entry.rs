@@ -44,6 +44,8 @@ pub(super) struct Entry {
     pub(super) order: u64,
     /// How often it was taken and then not found.
     pub(super) misses: u8,
+    /// Never wakes the host.
+    pub(super) quiet: bool,
     /// Not offered before the host's state was reported this often.
     pub(super) not_before: u64,
 }
@@ -57,6 +59,7 @@ impl Entry {
             seq,
             order,
             misses: 0,
+            quiet: false,
             not_before: 0,
         }
     }

@@ -8,7 +8,8 @@
 //! - nothing is offered before its journal record is safe, unless the journal cannot be written (R-DELIV-05);
 //! - nothing is offered while no bridge is joined, nor before that bridge said what its host is doing;
 //! - an epoch is used once, and no entry is in two offers that are not resolved;
-//! - what is neither acknowledged, pulled nor suppressed is never forgotten.
+//! - what is neither acknowledged, pulled nor suppressed is never forgotten;
+//! - what is quiet starts nothing: an idle host gets it silently, a busy one at a boundary of its run (R-DELIV-17).
 //!
 //! What the bridge has to do for its part: join, then report its state; answer every offer with taken or refused,
 //! and refuse when its host is no longer in the state the offer is for (a Boundary or Silent offer that was not taken
@@ -139,6 +140,7 @@ impl Outbox {
         let record = JournalRecord::Opened {
             run: run.clone(),
             foreground: foreground.is_some(),
+            quiet: false,
         };
         let seq = self.journal(record);
         self.insert(id, Body::Owed(run, foreground), State::Unsettled, seq);
@@ -163,14 +165,39 @@ impl Outbox {
         {
             return false;
         }
+        let (claims, quiet) = match self.entries.remove(&id) {
+            Some(entry) => (entry.claims, entry.quiet),
+            None => Default::default(),
+        };
         let seq = self.journal(JournalRecord::Settled {
             completion: completion.clone(),
+            quiet,
         });
-        let claims = self.entries.remove(&id).map(|e| e.claims);
         let entry = self.insert(id, Body::Frozen(completion.into()), State::Ready, seq);
-        entry.claims = claims.unwrap_or_default();
+        entry.claims = claims;
+        entry.quiet = quiet;
         self.pump();
         true
+    }
+
+    /// The session ends, and with it every run that has not settled: their completions are quiet. They reach the
+    /// same session when it is back, and are no reason for a run of its own (R-DELIV-17). Journalled, for a core that
+    /// is lost before they settle. To be said with [`Outbox::leave`].
+    pub fn hush(&mut self) {
+        let mut records = Vec::new();
+        for entry in self.entries.values_mut().filter(|e| !e.quiet) {
+            if let Body::Owed(run, foreground) = &entry.body {
+                entry.quiet = true;
+                records.push(JournalRecord::Opened {
+                    run: run.clone(),
+                    foreground: foreground.is_some(),
+                    quiet: true,
+                });
+            }
+        }
+        for record in records {
+            self.journal(record);
+        }
     }
 
     /// The run that goes on has no completion, whatever it ends with. Earlier completions of the agent, and one that
@@ -323,7 +350,7 @@ impl Outbox {
         found.sort_by_key(|(at, _)| *at);
         for (_, record) in found {
             let id = record.id();
-            let (delivery, seq) = match record {
+            let (delivery, seq, quiet) = match record {
                 JournalRecord::Ended { how, .. } => {
                     self.over.add(id, how);
                     continue;
@@ -334,17 +361,19 @@ impl Outbox {
                     self.end(id, Ending::Suppressed(Suppression::CallEnded));
                     continue;
                 }
-                JournalRecord::Opened { run, .. } => {
+                JournalRecord::Opened { run, quiet, .. } => {
                     let completion = supervisor_lost(run);
                     let seq = self.journal(JournalRecord::Settled {
                         completion: completion.clone(),
+                        quiet,
                     });
-                    (completion.into(), seq)
+                    (completion.into(), seq, quiet)
                 }
-                JournalRecord::Settled { completion } => (completion.into(), 0),
-                JournalRecord::Asked { question } => (question.into(), 0),
+                JournalRecord::Settled { completion, quiet } => (completion.into(), 0, quiet),
+                JournalRecord::Asked { question } => (question.into(), 0, false),
             };
-            self.insert(id, Body::Frozen(delivery), State::Unsure, seq);
+            self.insert(id, Body::Frozen(delivery), State::Unsure, seq)
+                .quiet = quiet;
         }
         self.pump();
     }
@@ -442,10 +471,11 @@ impl Outbox {
         {
             // From now on nobody but the parent's session would hear of it.
             *foreground = None;
-            let run = run.clone();
+            let (run, quiet) = (run.clone(), entry.quiet);
             self.journal(JournalRecord::Opened {
                 run,
                 foreground: false,
+                quiet,
             });
         }
     }

@@ -299,8 +299,17 @@ impl Outbox {
                 self.disarm();
                 self.offer_all(OfferMode::Silent, &ready);
             }
-            Activity::Idle => self.wake(&ready),
+            Activity::Idle => {
+                let (quiet, ready): (Vec<_>, Vec<_>) =
+                    ready.into_iter().partition(|id| self.is_quiet(*id));
+                self.offer_all(OfferMode::Silent, &quiet);
+                self.wake(&ready);
+            }
         }
+    }
+
+    fn is_quiet(&self, id: DeliveryId) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.quiet)
     }
 
     fn may_be_offered(&self, entry: &Entry) -> bool {

@@ -53,11 +53,17 @@ pub enum JournalRecord {
         /// A call waits for it in the foreground, and says itself if the core is lost.
         #[serde(default)]
         foreground: bool,
+        /// Its completion will be quiet.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        quiet: bool,
     },
     /// A run settled.
     Settled {
         /// Its frozen completion.
         completion: Completion,
+        /// It is added to the session without a wake of its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        quiet: bool,
     },
     /// An agent asks.
     Asked {
@@ -79,7 +85,7 @@ impl JournalRecord {
     pub fn id(&self) -> DeliveryId {
         match self {
             Self::Opened { run, .. } => run.id.into(),
-            Self::Settled { completion } => completion.id.into(),
+            Self::Settled { completion, .. } => completion.id.into(),
             Self::Asked { question } => question.id.into(),
             Self::Ended { id, .. } => *id,
         }

@@ -188,6 +188,7 @@ fn records_that_are_read_late_join_what_is_there() {
     w.offers.clear();
     let old = |n| JournalRecord::Settled {
         completion: super::kit::completion(n),
+        quiet: false,
     };
     w.outbox.restore([old(1), old(2)]);
     w.run();
