@@ -8,4 +8,5 @@ mod messages;
 mod nested;
 mod ownership;
 mod parent;
+mod scenarios;
 mod world;
