@@ -3,6 +3,7 @@
 //! The module list is the architecture; `docs/architecture.md` says in one line what each part
 //! owns, and `tests/architecture.rs` fails when one imports what it may not.
 
+pub mod bridge;
 pub mod cli;
 pub mod client;
 pub mod config;

@@ -5,10 +5,10 @@
 //! `docs/bridge-protocol.md` is made from [`METHODS`] and the golden files.
 //!
 //! **What always holds for an offer.** Each offer of a connection is answered by exactly one
-//! `host/taken` or `host/refused` with its epoch, unless the connection ends first. Every id of a
-//! taken offer comes back in exactly one `host/ack`, as found or as missing, possibly over a later
-//! connection of the same Pi session (`undecided` of the handshake). Found and not yet durable ids
-//! come back a second time when they are.
+//! `host/taken` or `host/refused` with its epoch, unless the connection ends first. A taken offer is
+//! followed by one `host/ack` that names each of its ids as found or missing, possibly over a later
+//! connection of the same Pi session (`undecided` of the handshake). Ids that were found and were
+//! not durable come in a second one when they are.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ pub const METHODS: &[Method] = &[
     Method {
         name: method::STATE,
         direction: Direction::ClientNotice,
-        doc: "Sent whenever something of it changed; `seq` counts up within a connection, the handshake carries number 0. `busy` from the moment an input or a message is on its way to Pi until the run has settled, and during a compaction; `aborted` when the last run was aborted or failed; else `idle`.",
+        doc: "Sent right after the handshake, whenever something of it changed, and after each refusal; `seq` counts up within a connection. `busy` from the moment an input or a message is on its way to Pi until the run has settled, and during a compaction; `aborted` when the last run was aborted or failed; else `idle`.",
     },
     Method {
         name: method::TAKEN,
@@ -77,12 +77,12 @@ pub const METHODS: &[Method] = &[
     Method {
         name: method::REFUSED,
         direction: Direction::ClientNotice,
-        doc: "The offer was not handed to Pi and is forgotten; `why` says what stood against it. The core decides anew, when `host/state` has said what holds now.",
+        doc: "The offer was not handed to Pi and is forgotten; `why` says what stood against it. A `host/state` follows at once, then the core decides anew.",
     },
     Method {
         name: method::ACK,
         direction: Direction::ClientNotice,
-        doc: "Which ids of a taken offer are among the entries of the session, in any branch, and which are not. `durable`: the session is in a file that exists, or is kept nowhere by the user's wish. Ids that were found but not durable come once more when they are. `epoch` is null for ids that were handed over in an earlier connection.",
+        doc: "Once for each taken offer: which of its ids are among the entries of the session, in any branch, and which are not. `durable`: the session is in a file that exists, or is kept nowhere by the user's wish. Ids that were found but not durable come once more when they are. `epoch` is null for ids that were handed over in an earlier connection.",
     },
     Method {
         name: method::LEAVING,
@@ -97,7 +97,7 @@ pub const METHODS: &[Method] = &[
     Method {
         name: method::OFFER,
         direction: Direction::Notice,
-        doc: "Deliveries for the model, all or none. `boundary`: handed over between two requests to the model, with one continuation; refused with `idle` when the run is over before. `wake`: only when Pi is idle; all but the last are appended silently, the last starts one run. `silent`: only when Pi is idle or aborted; appended, nothing starts. `content` is the exact text the model reads.",
+        doc: "Deliveries for the model, all or none. `boundary`: handed over between two requests to the model, with one continuation; refused with `idle` when the run is over before. `wake`: only when Pi is idle; all but the last are appended silently, the last starts one run. `silent`: appended, nothing starts: at once, or at the next boundary of a run that is going on. `content` is the exact text the model reads.",
     },
     Method {
         name: method::WITHDRAW,
@@ -208,13 +208,15 @@ pub struct HostFacts {
     pub trusted: bool,
     /// What Pi is doing at this moment.
     pub state: Activity,
-    /// Ids of deliveries that are among the entries of the session, in any branch (R-DELIV-05).
+    /// Ids of deliveries that are among the entries of the session, in any branch (R-DELIV-05): those
+    /// that were offered, and those in `details.deliveries` of a tool's result.
     #[serde(default)]
     pub known: Vec<String>,
     /// Whether these are safe, as in `host/ack`.
     #[serde(default)]
     pub durable: bool,
-    /// Ids that were handed to Pi and not looked for yet: not to be offered until `host/ack`.
+    /// Ids that were handed to Pi and not looked for yet: not to be offered until a `host/ack` without
+    /// epoch. Seldom: a new handshake is put off while there are any.
     #[serde(default)]
     pub undecided: Vec<String>,
     /// Pi's environment (R-LIFE-18). Never written down.
@@ -418,11 +420,11 @@ pub struct Epoch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
-    /// `wake` or `silent`: a run or a compaction is going on.
+    /// `wake`: a run or a compaction is going on.
     Busy,
-    /// `wake` or `silent`: an input is on its way to Pi and would be lost.
+    /// `wake`: an input is on its way to Pi and would be lost.
     Prompt,
-    /// `boundary`: no run is going on, or it ended before a boundary came.
+    /// No run is going on, or it ended before a boundary came.
     Idle,
     /// `wake`: the last run was aborted or failed.
     Aborted,

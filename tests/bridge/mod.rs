@@ -1,3 +1,6 @@
 //! The bridge: its part of the protocol, its files, and itself in a real Pi against a scripted core.
 
+mod files;
 mod generated;
+mod real_pi;
+mod scripted_core;

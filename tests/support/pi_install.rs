@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use super::versions::{NODE, PI_PACKAGE, Version, node_package};
+use super::versions::{NODE, PI_PACKAGE, TYPESCRIPT, Version, node_package};
 use super::watchdog;
 
 /// One installation may take this long: a slow line, not a hanging one.
@@ -70,6 +70,29 @@ pub fn node_dir() -> PathBuf {
 fn node() -> Result<PathBuf, String> {
     static NODE_DIR: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     NODE_DIR.get_or_init(install_node).clone()
+}
+
+/// The script of the pinned TypeScript compiler, to be run by [`node_dir`]'s `node`.
+///
+/// # Panics
+/// As [`real_pi`].
+pub fn typescript() -> PathBuf {
+    static COMPILER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    const SCRIPT: &str = "node_modules/typescript/bin/tsc";
+    let pause = watchdog::paused();
+    let result = COMPILER.get_or_init(|| {
+        let root = install(
+            &format!("typescript-{TYPESCRIPT}"),
+            &format!("typescript@{TYPESCRIPT}"),
+            |root| root.join(SCRIPT).is_file(),
+        )?;
+        Ok(root.join(SCRIPT))
+    });
+    drop(pause);
+    match result {
+        Ok(script) => script.clone(),
+        Err(message) => panic!("{message}"),
+    }
 }
 
 fn install_pi(version: Version) -> Result<PiInstall, String> {

@@ -38,3 +38,6 @@ pub fn node_package() -> Option<&'static str> {
         _ => None,
     }
 }
+
+/// The compiler that checks the bridge's TypeScript.
+pub const TYPESCRIPT: &str = "5.9.3";

@@ -1,0 +1,48 @@
+// Nothing that is thrown in a timer, a promise or a callback may reach Pi: it would end Pi.
+
+/** Says what went wrong where it harms nothing: never on a screen. */
+export function note(what: string, error: unknown): void {
+	try {
+		if (process.stderr.isTTY) return;
+		const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+		process.stderr.write(`pi-agents: ${what}: ${text}\n`);
+	} catch {
+		// There is nobody left to tell.
+	}
+}
+
+/** The same function, but it never throws. */
+export function safe<A extends unknown[]>(what: string, run: (...args: A) => void): (...args: A) => void {
+	return (...args) => {
+		try {
+			run(...args);
+		} catch (error) {
+			note(what, error);
+		}
+	};
+}
+
+/** A value, or the fallback when it cannot be had. */
+export function attempt<T>(what: string, fallback: T, get: () => T): T {
+	try {
+		return get();
+	} catch (error) {
+		note(what, error);
+		return fallback;
+	}
+}
+
+/** A timer that keeps nothing alive and never throws. */
+export function later(ms: number, what: string, run: () => void): NodeJS.Timeout {
+	const timer = setTimeout(safe(what, run), ms);
+	timer.unref();
+	return timer;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+	return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function textOf(error: unknown): string {
+	return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,50 @@
+// What the bridge writes into a Pi session and finds there again.
+
+import { existsSync } from "node:fs";
+import type { ExtensionContext } from "@earendil-works/pi-coding-agent";
+import { isRecord } from "./safe.ts";
+import type { Delivery } from "./wire.ts";
+
+const TYPES: ReadonlyMap<string, string> = new Map([
+	["final_reply", "pi-agents-final-reply"],
+	["non_blocking_question", "pi-agents-question"],
+]);
+const OTHER = "pi-agents-message";
+const OURS: ReadonlySet<string> = new Set([...TYPES.values(), OTHER]);
+
+/** A delivery as Pi takes it. The id is kept beside the text: it is looked for by that alone. */
+export function messageOf(delivery: Delivery) {
+	return {
+		customType: TYPES.get(delivery.kind) ?? OTHER,
+		content: delivery.content,
+		display: true,
+		details: { delivery: delivery.id, card: delivery.details },
+	};
+}
+
+/**
+ * Ids of the deliveries that are among the entries of the session, in any branch: those handed over
+ * here, and those the result of a tool call carried (`details.deliveries`).
+ */
+export function deliveredIds(ctx: ExtensionContext): Set<string> {
+	const ids = new Set<string>();
+	const add = (id: unknown) => {
+		if (typeof id === "string") ids.add(id);
+	};
+	for (const entry of ctx.sessionManager.getEntries()) {
+		if (entry.type === "custom_message" && OURS.has(entry.customType)) {
+			if (isRecord(entry.details)) add(entry.details["delivery"]);
+		} else if (entry.type === "message" && entry.message.role === "toolResult") {
+			const details: unknown = entry.message.details;
+			const carried = isRecord(details) ? details["deliveries"] : undefined;
+			if (Array.isArray(carried)) carried.forEach(add);
+		}
+	}
+	return ids;
+}
+
+/** The file is there, or the user wants none. Before that, what is in the session is in memory only. */
+export function isDurable(ctx: ExtensionContext): boolean {
+	const file = ctx.sessionManager.getSessionFile();
+	return file === undefined || existsSync(file);
+}

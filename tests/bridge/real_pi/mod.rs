@@ -1,0 +1,13 @@
+//! The bridge in real Pis, newest and oldest, with a scripted core behind it. What the model was
+//! given is read from the model's own log.
+
+mod types;
+mod world;
+
+mod boundaries;
+mod identity;
+mod launch;
+mod loss;
+mod refusals;
+mod sessions;
+mod tools;
