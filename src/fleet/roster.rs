@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::agent::{AgentSpec, Status};
 use super::ids::{AgentId, CoreId, HostId, MessageId};
@@ -228,6 +229,22 @@ pub enum Badge {
     Unreadable,
 }
 
+fn known<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Badge>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Any {
+        Known(Badge),
+        Newer(IgnoredAny),
+    }
+    let all = Vec::<Any>::deserialize(input)?.into_iter();
+    Ok(all
+        .filter_map(|badge| match badge {
+            Any::Known(badge) => Some(badge),
+            Any::Newer(_) => None,
+        })
+        .collect())
+}
+
 /// The core as a viewer sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreView {
@@ -246,7 +263,8 @@ pub struct CoreView {
     pub pi: String,
     /// It plays the built-in demo.
     pub demo: bool,
-    /// Warnings about the core itself.
+    /// Warnings about the core itself; one of a newer core that is not known here is left out.
+    #[serde(deserialize_with = "known")]
     pub badges: Vec<Badge>,
     /// Viewers and shells attached now.
     #[serde(default)]

@@ -9,7 +9,7 @@ use pi_agents::control::protocol;
 use pi_agents::control::rpc::{self, Message, RpcId};
 use pi_agents::fleet::agent::{Thinking, ToolChoice};
 use pi_agents::fleet::ids::{AgentId, MessageId};
-use pi_agents::fleet::roster::{DialogAnswer, FleetDelta};
+use pi_agents::fleet::roster::{Badge, CoreView, DialogAnswer, FleetDelta};
 use pi_agents::fleet::transcript::{Entry, EntryChange, EntryKind, TranscriptPatch};
 use proptest::option;
 use proptest::prelude::*;
@@ -250,4 +250,16 @@ fn what_is_added_later_is_ignored_and_what_is_optional_may_be_missing() {
     assert_eq!(spawn.prompt, "p");
     assert_eq!(spawn.tools, ToolChoice::All);
     assert_eq!(protocol::update_of("fleet/weather", None), Ok(None));
+}
+
+#[test]
+fn a_warning_that_only_a_newer_core_knows_is_left_out() {
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/protocol");
+    let text = std::fs::read_to_string(fixtures.join("initialize.reply.json")).unwrap();
+    let mut reply: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let mut core = reply["result"]["core"].take();
+    assert!(core["badges"].is_array(), "{core:#}");
+    core["badges"] = serde_json::json!(["not_saved", "of_tomorrow", {"x": 1}, "unreadable"]);
+    let core: CoreView = serde_json::from_value(core).unwrap();
+    assert_eq!(core.badges, [Badge::NotSaved, Badge::Unreadable]);
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use pi_agents::fleet::agent::Status;
 use pi_agents::fleet::roster::AgentView;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use super::{case, find_file, notices, wait_idle, wait_mark, wait_notice, wait_run_ends};
 use crate::support::core::Core;
 use crate::support::fake::FakePi;
+use crate::support::wait;
 
 /// What a session another program wrote meanwhile is called.
 const TWO_WRITERS: &str = "another program wrote this session while the agent ran";
@@ -167,6 +169,24 @@ fn what_another_program_wrote_during_a_run_is_reported_once_the_process_is_gone(
         "nothing of ours wrote it"
     );
     // The next process finds the file as the last one left it.
+    assert_warnings(&core, &name, 1);
+}
+
+#[test]
+fn what_another_program_wrote_while_the_agent_rested_is_reported_too() {
+    // The usual way: somebody opens the session of an idle agent in another Pi.
+    let pi = FakePi::new();
+    let core = Core::start(&pi);
+    let name = core.spawn("task");
+    let session = wait_idle(&core, &name, 1).session_path.unwrap();
+    append_conversation(&session);
+    let written = Instant::now();
+    // What is younger might be our own Pi's, under way as it is told to end.
+    wait::wait_until("it is not young any more", || {
+        written.elapsed() > Duration::from_millis(2100)
+    });
+    core.stop(&name);
+    wait_notice(&core, &name, TWO_WRITERS);
     assert_warnings(&core, &name, 1);
 }
 
