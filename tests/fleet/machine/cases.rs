@@ -601,7 +601,7 @@ fn an_aborted_run_is_not_completed_by_a_new_core() {
     assert_eq!(next.status(p.agent), Status::Stopped { by });
 }
 
-// B035, B037: the part that needs no parent session: each end is told once, in its order, whatever is repeated
+// B016, B035: each end is told once, in its order, whatever is repeated
 #[test]
 fn three_ends_at_once_are_three_ends() {
     let mut w = World::new();

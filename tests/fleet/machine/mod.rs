@@ -2,6 +2,7 @@
 
 mod cancel;
 mod cases;
+mod cases_delivery;
 mod hosts;
 mod lifecycle;
 mod messages;
