@@ -124,6 +124,11 @@ pub enum Request {
         /// The answer.
         answer: DialogAnswer,
     },
+    /// What led to the state an agent shows.
+    Explain {
+        /// Whose.
+        agent: AgentRef,
+    },
     /// Which transcripts this client wants patches of (replaces the earlier set).
     Watch {
         /// The agents.

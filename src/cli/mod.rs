@@ -6,6 +6,7 @@ mod dashboard;
 mod demo;
 mod doctor;
 mod exit;
+mod explain;
 mod ps;
 mod send;
 mod serve;
@@ -20,6 +21,7 @@ use std::sync::OnceLock;
 use clap::{Parser, Subcommand};
 
 pub use exit::{CliError, Kind};
+pub use explain::page as explain_page;
 
 use crate::tui::text::SafeText;
 
@@ -47,6 +49,8 @@ enum Command {
     Send(send::Args),
     /// Stops agents
     Stop(stop::Args),
+    /// Says why an agent is in the state it shows
+    Explain(explain::Args),
     /// Stops every agent of this folder and ends its core
     Shutdown(shutdown::Args),
     /// Runs the core of this folder in the foreground
@@ -78,6 +82,7 @@ pub fn main() -> ExitCode {
         Some(Command::Spawn(args)) => (args.json, spawn::run(args)),
         Some(Command::Send(args)) => (args.json, send::run(args)),
         Some(Command::Stop(args)) => (args.json, stop::run(&args)),
+        Some(Command::Explain(args)) => (args.json, explain::run(&args)),
         Some(Command::Shutdown(args)) => (args.json, shutdown::run(&args)),
         Some(Command::Serve(args)) => (false, serve::run(&args)),
         Some(Command::Demo(args)) => (false, demo::run(args)),

@@ -40,6 +40,8 @@ pub mod method {
     pub const ABORT: &str = "agent/abort";
     /// Answer a dialog.
     pub const ANSWER: &str = "agent/answer";
+    /// What led to the state an agent shows.
+    pub const EXPLAIN: &str = "agent/explain";
     /// Choose transcripts.
     pub const WATCH: &str = "agent/watch";
     /// Notice: what changed in a transcript.
@@ -121,6 +123,11 @@ pub const METHODS: &[Method] = &[
         name: method::ANSWER,
         direction: Direction::Call,
         doc: "Answers an open dialog: `value` for a choice or a text, `confirmed` for yes or no, or `cancelled`.",
+    },
+    Method {
+        name: method::EXPLAIN,
+        direction: Direction::Call,
+        doc: "What led to the state an agent shows: its inputs, newest first, with what was done about each and what that changed. Bounded; what was dropped is counted in `left_out`. Nothing before `known_since_ms` is known but `recorded`. `docs/json.md` explains the fields. A kind that is not known is to be read as `unknown`.",
     },
     Method {
         name: method::WATCH,
@@ -306,6 +313,10 @@ pub fn call_of(request: Request) -> serde_json::Result<(&'static str, Box<RawVal
                 answer,
             })?,
         ),
+        Request::Explain { agent } => (
+            method::EXPLAIN,
+            serde_json::value::to_raw_value(&OneAgent { agent })?,
+        ),
         Request::Watch { agents } => (
             method::WATCH,
             serde_json::value::to_raw_value(&WatchAgents { agents })?,
@@ -345,6 +356,9 @@ pub fn request_of(name: &str, params: Option<&RawValue>) -> Result<Request, RpcE
                 answer,
             }
         }
+        method::EXPLAIN => Request::Explain {
+            agent: params_of::<OneAgent>(name, params)?.agent,
+        },
         method::WATCH => Request::Watch {
             agents: params_of::<WatchAgents>(name, params)?.agents,
         },

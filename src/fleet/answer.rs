@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::history::Explanation;
 use super::ids::{AgentId, MessageId};
 use super::roster::{FleetSnapshot, UsageTotals};
 use super::transcript::Outcome;
@@ -60,6 +61,11 @@ pub enum Reply {
     Aborted {
         /// Messages the model had not seen yet, given back (R-LIFE-15).
         returned: Vec<String>,
+    },
+    /// What led to the state an agent shows.
+    Explained {
+        /// The account.
+        explanation: Box<Explanation>,
     },
     /// Done, nothing to say.
     Done,

@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod answer;
 pub mod completion;
+pub mod history;
 pub mod host;
 pub mod ids;
 pub mod interpret;

@@ -1,7 +1,7 @@
 //! The actor: one task that owns the machine, the timers and the processes. It executes effects and
 //! turns what happens into inputs; it decides nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use super::record::AgentRecord;
 use super::session_file::SessionMark;
 use super::shared::Shared;
 use super::start::{LastSeen, Started, Starter, two_writers};
+use super::timers::Timers;
 use super::{SupervisorConfig, answers};
 use crate::client::{AgentRef, Env, EnvText, ErrorCode, Reply, Request, RequestError};
 use crate::fleet::agent::Status;
+use crate::fleet::history::{Asked, History, Recorded};
 use crate::fleet::host::{Sender, Stopper};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
-use crate::fleet::machine::{
-    ChildCommand, ChildEnv, Effect, Input, LadderSignal, Machine, Now, Timer,
-};
+use crate::fleet::machine::{ChildCommand, ChildEnv, Effect, Input, LadderSignal, Machine, Now};
 use crate::fleet::roster::Badge;
 use crate::fleet::transcript::Level;
 use crate::pi::command::Command;
@@ -59,6 +59,8 @@ pub enum Event {
     Checked {
         /// The request as an input.
         input: Input,
+        /// The same before defaults were filled in.
+        asked: Box<Asked>,
         /// Who asked.
         call: CallId,
         /// The way back.
@@ -97,15 +99,15 @@ pub struct Actor {
     sides: HashMap<AgentId, Side>,
     children: HashMap<InstanceId, (AgentId, ChildHandle)>,
     calls: HashMap<CallId, oneshot::Sender<Result<Reply, RequestError>>>,
-    deadlines: HashMap<Timer, Instant>,
-    order: BTreeMap<(Instant, u64), Timer>,
-    timer_seq: u64,
+    timers: Timers,
     backlog: VecDeque<Input>,
     /// Agents whose records are older than what happened to them.
     unsaved: BTreeSet<AgentId>,
     save_again: Option<Instant>,
     starter: Starter,
+    history: History,
     started: Instant,
+    started_ms: i64,
     done: bool,
 }
 
@@ -123,14 +125,14 @@ impl Actor {
             sides: HashMap::new(),
             children: HashMap::new(),
             calls: HashMap::new(),
-            deadlines: HashMap::new(),
-            order: BTreeMap::new(),
-            timer_seq: 0,
+            timers: Timers::default(),
             backlog: VecDeque::new(),
             unsaved: BTreeSet::new(),
             save_again: None,
             starter,
+            history: History::default(),
             started: Instant::now(),
+            started_ms: wall_ms(),
             done: false,
         }
     }
@@ -139,7 +141,14 @@ impl Actor {
     pub(super) fn restore(&mut self, records: Vec<AgentRecord>) {
         for record in records {
             let id = record.id;
+            let recorded = Recorded {
+                status: record.status.clone(),
+                since_ms: record.since_ms,
+            };
             self.machine.restore(record.restored(self.config.host));
+            if let Some(shown) = self.machine.status_of(id) {
+                self.history.restored(id, recorded, shown.clone());
+            }
             let live = AgentLive::new();
             {
                 let mut inner = live.lock();
@@ -166,7 +175,7 @@ impl Actor {
         mut events: mpsc::Receiver<Event>,
     ) {
         while !self.done {
-            let next = self.order.keys().next().map(|(at, _)| *at);
+            let next = self.timers.next();
             tokio::select! {
                 biased;
                 // Requests first: a stop is never stuck behind a flood (design §9).
@@ -174,7 +183,7 @@ impl Actor {
                     Some(ask) => self.ask(ask),
                     None => self.input(Input::Shutdown { call: None }),
                 },
-                () = sleep_until(next), if next.is_some() => self.timers(),
+                () = sleep_until(next), if next.is_some() => self.due(),
                 () = sleep_until(self.save_again), if self.save_again.is_some() => self.save_rest(),
                 event = events.recv() => if let Some(event) = event { self.event(event) },
             }
@@ -233,9 +242,22 @@ impl Actor {
                     self.looked(agent, mark);
                 }
             }
-            Event::Checked { input, call, reply } => {
+            Event::Checked {
+                input,
+                asked,
+                call,
+                reply,
+            } => {
                 self.calls.insert(call, reply);
+                let agent = match &input {
+                    Input::Spawn { agent, .. } => Some(*agent),
+                    _ => None,
+                };
                 self.input(input);
+                // What the machine refused is no agent.
+                if let Some(agent) = agent.filter(|id| self.machine.knows(*id)) {
+                    self.history.asked(agent, *asked);
+                }
             }
         }
     }
@@ -332,6 +354,10 @@ impl Actor {
                     .and_then(|id| self.answer_dialog(id, &dialog, answer));
                 let _ = reply.send(result);
             }
+            Request::Explain { agent } => {
+                let result = self.explain(&agent);
+                let _ = reply.send(result);
+            }
             Request::Shutdown => {
                 self.calls.insert(call, reply);
                 self.input(Input::Shutdown { call: Some(call) });
@@ -415,14 +441,20 @@ impl Actor {
     fn now(&self) -> Now {
         Now {
             mono: self.started.elapsed(),
-            wall_ms: jiff::Timestamp::now().as_millisecond(),
+            wall_ms: wall_ms(),
         }
     }
 
     fn input(&mut self, input: Input) {
         tracing::debug!(?input, "input");
         let now = self.now();
+        let note = self
+            .history
+            .note(&input, |instance| self.machine.is_current(instance));
         let effects = self.machine.step(now, input);
+        self.history.add(now, note, &effects, |id| {
+            self.machine.status_of(id).cloned()
+        });
         let mut publish: Vec<AgentId> = Vec::new();
         for effect in effects {
             if let Effect::Publish(agent) = effect {
@@ -481,8 +513,8 @@ impl Actor {
                     });
                 }
             }
-            Effect::Arm { timer, after } => self.arm(timer, after),
-            Effect::Disarm(timer) => self.disarm(timer),
+            Effect::Arm { timer, after } => self.timers.arm(timer, after),
+            Effect::Disarm(timer) => self.timers.disarm(timer),
             Effect::Answer { call, answer } => {
                 if let Some(reply) = self.calls.remove(&call) {
                     // A caller that went away withdraws nothing.
@@ -512,6 +544,19 @@ impl Actor {
             | Effect::HostClosed { .. } => {}
             Effect::Exit => self.done = true,
         }
+    }
+
+    /// What led to the state an agent shows.
+    fn explain(&mut self, agent: &AgentRef) -> Result<Reply, RequestError> {
+        let gone = || RequestError::new(ErrorCode::NotFound, "no such agent");
+        let agent = self.resolve(agent)?;
+        let view = self.machine.view(agent);
+        let mut view = view.ok_or_else(gone)?;
+        self.live(agent).lock().overlay(&mut view);
+        let explanation = self.history.explain(view, wall_ms(), self.started_ms);
+        Ok(Reply::Explained {
+            explanation: Box::new(explanation),
+        })
     }
 
     fn notice(&mut self, agent: AgentId, level: Level, text: String, at_ms: i64) {
@@ -586,38 +631,17 @@ impl Actor {
         true
     }
 
-    fn arm(&mut self, timer: Timer, after: Duration) {
-        self.disarm(timer);
-        let at = Instant::now() + after;
-        self.timer_seq += 1;
-        self.deadlines.insert(timer, at);
-        self.order.insert((at, self.timer_seq), timer);
-    }
-
-    fn disarm(&mut self, timer: Timer) {
-        if let Some(at) = self.deadlines.remove(&timer) {
-            let key = self
-                .order
-                .range((at, 0)..)
-                .find(|(_, t)| **t == timer)
-                .map(|(key, _)| *key);
-            if let Some(key) = key {
-                self.order.remove(&key);
-            }
-        }
-    }
-
-    fn timers(&mut self) {
+    fn due(&mut self) {
         let now = Instant::now();
-        while let Some((&key, &timer)) = self.order.iter().next() {
-            if key.0 > now {
-                return;
-            }
-            self.order.remove(&key);
-            self.deadlines.remove(&timer);
+        while let Some(timer) = self.timers.due(now) {
             self.input(Input::Timer(timer));
         }
     }
+}
+
+/// The wall clock, for display.
+fn wall_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
 }
 
 async fn sleep_until(at: Option<Instant>) {

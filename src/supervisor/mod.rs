@@ -14,6 +14,7 @@ pub mod record;
 pub mod session_file;
 mod shared;
 mod start;
+mod timers;
 mod viewer;
 pub mod witness;
 

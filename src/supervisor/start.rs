@@ -19,6 +19,7 @@ use super::shared::Shared;
 use super::witness::Witness;
 use crate::client::{ErrorCode, Reply, RequestError, SpawnRequest};
 use crate::fleet::agent::{AgentSpec, ToolChoice};
+use crate::fleet::history::{Asked, Beginning};
 use crate::fleet::host::{Caller, SpawnMode};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
 use crate::fleet::machine::{EnvPairs, Input, LaunchPlan};
@@ -111,6 +112,7 @@ impl Starter {
             self.events.clone(),
             Arc::clone(&self.found),
         );
+        let asked = Box::new(asked_for(&request));
         tokio::spawn(async move {
             let checked = tokio::task::spawn_blocking(move || {
                 let env = child_env(&request.env);
@@ -153,7 +155,13 @@ impl Starter {
             });
             match checked {
                 Ok(input) => {
-                    let _ = events.send(Event::Checked { input, call, reply }).await;
+                    let checked = Event::Checked {
+                        input,
+                        asked,
+                        call,
+                        reply,
+                    };
+                    let _ = events.send(checked).await;
                 }
                 Err(error) => {
                     let _ = reply.send(Err(error));
@@ -372,6 +380,20 @@ fn check_tools(tools: &ToolChoice) -> Result<(), RequestError> {
         )
         .with_hint("name tools one by one, for example read, bash, edit")),
         None => Ok(()),
+    }
+}
+
+/// The arguments as they came, for `explain` (R-TOOL-16). No environment, no whole task.
+fn asked_for(request: &SpawnRequest) -> Asked {
+    Asked {
+        task: Beginning::of(&request.prompt),
+        label: request.label.clone(),
+        model: request.model.clone(),
+        thinking: request.thinking,
+        tools: request.tools.clone(),
+        cwd: request.cwd.clone(),
+        persistent: request.persistent,
+        timeout_ms: request.timeout_ms,
     }
 }
 

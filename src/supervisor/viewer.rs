@@ -135,6 +135,7 @@ impl FleetClient for Viewer {
                 | Request::Stop { .. }
                 | Request::Abort { .. }
                 | Request::Answer { .. }
+                | Request::Explain { .. }
                 | Request::Shutdown => self.handle.ask(request).await,
             }
         })

@@ -262,6 +262,7 @@ fn every_printed_name_is_in_the_documentation() {
     look(&json(&pi, &["send", &name, "hello"]).1);
     look(&json(&pi, &["send", "nobody", "hello"]).1);
     look(&json(&pi, &["stop", &name]).1);
+    look(&json(&pi, &["explain", &name]).1);
     look(&json(&pi, &["doctor"]).1);
     look(&json(&pi, &["shutdown"]).1);
     assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");

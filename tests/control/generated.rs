@@ -279,6 +279,7 @@ fn every_reply_has_an_example(reply: &Reply) {
         | Reply::Sent { .. }
         | Reply::Stopped { .. }
         | Reply::Aborted { .. }
+        | Reply::Explained { .. }
         | Reply::Done
         | Reply::Snapshot { .. } => {}
         // The result of a tool call: no client request is answered with it.

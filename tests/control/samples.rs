@@ -6,7 +6,11 @@ use pi_agents::client::{
     AgentRef, EnvText, EnvVar, ErrorCode, Reply, Request, RequestError, SpawnRequest, Update,
 };
 use pi_agents::fleet::agent::{Status, StopCause, Thinking, ToolChoice};
+use pi_agents::fleet::history::{
+    Asked, Beginning, By, CallKind, Change, Did, Explanation, HistoryEntry, Recorded, What,
+};
 use pi_agents::fleet::ids::{AgentId, MessageId};
+use pi_agents::fleet::machine::table::State;
 use pi_agents::fleet::roster::{
     AgentView, Badge, ContextUse, DialogAnswer, DialogKind, DialogView, FleetDelta, FleetSnapshot,
     MessageState, PendingMessage, RetryView, UsageTotals,
@@ -152,6 +156,14 @@ pub fn requests() -> Vec<(Request, Reply)> {
             Reply::Done,
         ),
         (
+            Request::Explain {
+                agent: AgentRef::Name("kai".into()),
+            },
+            Reply::Explained {
+                explanation: Box::new(explanation()),
+            },
+        ),
+        (
             Request::Watch {
                 agents: vec![agent()],
             },
@@ -166,6 +178,120 @@ pub fn requests() -> Vec<(Request, Reply)> {
         ),
         (Request::Shutdown, Reply::Done),
     ]
+}
+
+/// An agent of an earlier core that was messaged and failed again.
+pub fn explanation() -> Explanation {
+    let view = &fleet().agents[2];
+    let at = 1_700_000_000_000;
+    let failed = Status::Failed {
+        reason: "401 unauthorised".into(),
+    };
+    Explanation {
+        agent: view.id,
+        name: view.name.clone(),
+        status: failed.clone(),
+        closing: false,
+        since_ms: at + 12_345,
+        dialogs: 0,
+        asked: Some(Asked {
+            task: Beginning {
+                text: "Talk to the moon".into(),
+                chars: 16,
+            },
+            cwd: Some(PathBuf::from("sub/folder")),
+            tools: ToolChoice::Only(vec!["read".into()]),
+            ..Asked::default()
+        }),
+        effective: view.spec.clone(),
+        model: Some("openai/gpt-5".into()),
+        thinking: Some("medium".into()),
+        pid: None,
+        session_path: Some(PathBuf::from("/home/ada/sessions/a.jsonl")),
+        runs_ended: 3,
+        now_ms: at + 20_000,
+        known_since_ms: at,
+        recorded: Some(Recorded {
+            status: Status::Idle,
+            since_ms: at - 60_000,
+        }),
+        left_out: 2,
+        entries: vec![
+            HistoryEntry {
+                at_ms: at + 12_345,
+                mono_ms: 12_345,
+                first_ms: at + 12_345,
+                count: 1,
+                process: Some(1),
+                ignored: false,
+                what: What::RunEnded {
+                    stop: "error".into(),
+                    error: Some("401 unauthorised".into()),
+                },
+                did: vec![
+                    Did::RunOver {
+                        outcome: Outcome::Failed {
+                            reason: "401 unauthorised".into(),
+                        },
+                        took_ms: 300,
+                        tokens: 0,
+                        tool_uses: 0,
+                    },
+                    Did::ClosedInput,
+                ],
+                change: Some(Change {
+                    from: Some(State::Running),
+                    to: failed,
+                    when: Some("provider error, or the process died".into()),
+                }),
+            },
+            HistoryEntry {
+                at_ms: at + 12_000,
+                mono_ms: 12_000,
+                first_ms: at + 11_000,
+                count: 4,
+                process: Some(1),
+                ignored: false,
+                what: What::QueueChanged {
+                    steering: 0,
+                    follow_up: 0,
+                },
+                did: vec![],
+                change: None,
+            },
+            HistoryEntry {
+                at_ms: at + 10_000,
+                mono_ms: 10_000,
+                first_ms: at + 10_000,
+                count: 1,
+                process: None,
+                ignored: false,
+                what: What::MessageAsked {
+                    message: Beginning {
+                        text: "try again".into(),
+                        chars: 9,
+                    },
+                    by: By::You,
+                },
+                did: vec![
+                    Did::Launched {
+                        process: 1,
+                        resumes: true,
+                    },
+                    Did::Answered {
+                        call: CallKind::Send,
+                        error: Some("not delivered".into()),
+                        code: Some(ErrorCode::Gone),
+                    },
+                ],
+                change: Some(Change {
+                    from: Some(State::Completed),
+                    to: Status::Starting,
+                    when: Some("revived by a message".into()),
+                }),
+            },
+        ],
+    }
 }
 
 pub fn updates() -> Vec<Update> {

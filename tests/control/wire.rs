@@ -119,6 +119,7 @@ fn request() -> impl Strategy<Value = Request> {
             answer
         }),
         prop::collection::vec(agent_id(), 0..4).prop_map(|agents| Request::Watch { agents }),
+        agent_ref().prop_map(|agent| Request::Explain { agent }),
         Just(Request::Resync),
         Just(Request::Snapshot),
         Just(Request::Shutdown),

@@ -1,7 +1,9 @@
 //! Tests of `fleet`.
 
 mod cases;
+mod history;
 mod interpret;
+mod lifecycle_page;
 mod live;
 mod log;
 mod machine;

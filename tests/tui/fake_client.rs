@@ -208,6 +208,10 @@ impl State {
                 returned: Vec::new(),
             }),
             Request::Answer { agent, .. } => known(self, agent).map(|_| Reply::Done),
+            Request::Explain { .. } => Err(RequestError::new(
+                ErrorCode::Unsupported,
+                "the screen does not ask this",
+            )),
             Request::Watch { agents } => {
                 for agent in agents {
                     if !self.watched.contains(agent) {

@@ -1,10 +1,13 @@
 //! The one table of status changes (R-LIFE-02). A change that is not in it is refused: late events
 //! can never overwrite a terminal state.
 
+use serde::{Deserialize, Serialize};
+
 use crate::fleet::agent::Status;
 
 /// Status without its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum State {
     Queued,

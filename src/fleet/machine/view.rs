@@ -5,7 +5,7 @@ use super::state::Agent;
 use crate::fleet::agent::Status;
 use crate::fleet::answer::{ErrorCode, RequestError};
 use crate::fleet::host::HostKind;
-use crate::fleet::ids::{AgentId, HostId};
+use crate::fleet::ids::{AgentId, HostId, InstanceId};
 use crate::fleet::roster::{AgentView, PendingMessage, UsageTotals};
 use crate::fleet::transcript::Outcome;
 
@@ -119,6 +119,18 @@ impl Machine {
     #[must_use]
     pub fn last_outcome(&self, id: AgentId) -> Option<Outcome> {
         self.agent(id).and_then(|a| a.last.clone())
+    }
+
+    /// Its status; `None` when there is no such agent.
+    #[must_use]
+    pub fn status_of(&self, id: AgentId) -> Option<&Status> {
+        self.agent(id).map(|a| &a.status)
+    }
+
+    /// True when this process is its agent's present one: inputs of others are ignored (R-LIFE-12).
+    #[must_use]
+    pub fn is_current(&self, instance: InstanceId) -> bool {
+        self.of_instance(instance).is_some()
     }
 
     /// Pi's session id of an agent.

@@ -10,4 +10,4 @@ mod nested;
 mod ownership;
 mod parent;
 mod scenarios;
-mod world;
+pub mod world;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pi_agents::fleet::agent::{AgentSpec, Status, ToolChoice};
 use pi_agents::fleet::answer::{Reply, RequestError};
+use pi_agents::fleet::history::{Explanation, History};
 use pi_agents::fleet::host::{Caller, Sender, SpawnMode, Stopper};
 use pi_agents::fleet::ids::{AgentId, CallId, HostId, InstanceId, MessageId};
 use pi_agents::fleet::interpret::{ChildState, Disposition, Fact, ResponseData, RunEnd};
@@ -18,6 +19,8 @@ pub struct World {
     pub effects: Vec<Effect>,
     /// Model of the agents that are spawned.
     pub model: Option<String>,
+    /// Kept as the supervisor keeps it.
+    pub history: History,
     now: Duration,
     /// In whose name things are asked for.
     pub caller: Caller,
@@ -34,6 +37,7 @@ impl World {
             machine: Machine::new(config, person),
             effects: Vec::new(),
             model: None,
+            history: History::default(),
             now: Duration::ZERO,
             caller: Caller {
                 host: person,
@@ -48,7 +52,11 @@ impl World {
             mono: self.now,
             wall_ms: i64::try_from(self.now.as_millis()).unwrap(),
         };
+        let note = self.history.note(&input, |i| self.machine.is_current(i));
         let effects = self.machine.step(now, input);
+        self.history.add(now, note, &effects, |id| {
+            self.machine.status_of(id).cloned()
+        });
         self.effects.extend(effects.clone());
         effects
     }
@@ -117,16 +125,21 @@ impl World {
     /// An agent whose first run is going on.
     pub fn running(&mut self) -> Played {
         let played = self.spawn("task");
-        self.ready(&played);
-        self.accept_next(&played, Disposition::Started);
-        self.fact(&played, Fact::RunStarted);
+        self.begin(&played);
+        played
+    }
+
+    /// Its process starts and its first run begins.
+    pub fn begin(&mut self, played: &Played) {
+        self.ready(played);
+        self.accept_next(played, Disposition::Started);
+        self.fact(played, Fact::RunStarted);
         self.fact(
-            &played,
+            played,
             Fact::UserMessage {
                 text: "task".into(),
             },
         );
-        played
     }
 
     /// An agent whose first run is over.
@@ -172,11 +185,18 @@ impl World {
     }
 
     pub fn respond(&mut self, played: &Played, id: &str, result: Result<ResponseData, String>) {
+        let command = match id {
+            "state" => "get_state",
+            "models" => "get_available_models",
+            "clear" => "clear_queue",
+            "abort" => "abort",
+            _ => "prompt",
+        };
         self.fact(
             played,
             Fact::Response {
                 id: id.to_owned(),
-                command: String::new(),
+                command: command.to_owned(),
                 result,
             },
         );
@@ -274,6 +294,17 @@ impl World {
 
     pub fn view(&self, agent: AgentId) -> AgentView {
         self.machine.view(agent).expect("the agent is known")
+    }
+
+    /// What led to the state an agent shows.
+    pub fn explain(&self, agent: AgentId) -> Explanation {
+        let now = i64::try_from(self.now.as_millis()).unwrap();
+        self.history.explain(self.view(agent), now, 0)
+    }
+
+    /// Lets time go by.
+    pub fn pass(&mut self, time: Duration) {
+        self.now += time;
     }
 
     pub fn status(&self, agent: AgentId) -> Status {
