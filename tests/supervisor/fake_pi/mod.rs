@@ -3,6 +3,7 @@
 mod cores;
 mod dialogs;
 mod environment;
+mod explain;
 mod faults;
 mod life_cases;
 mod protocol_cases;
