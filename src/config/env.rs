@@ -57,13 +57,13 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: SOCKET,
-        set_by: "reserved",
-        meaning: "socket of the core to join; not used, and kept from children",
+        set_by: "core → child",
+        meaning: "socket of the core that Pi's extension joins; deleted by it at once, never inherited further",
     },
     Variable {
         name: TOKEN,
-        set_by: "reserved",
-        meaning: "single-use proof of identity for that socket; not used, and kept from children",
+        set_by: "core → child",
+        meaning: "proof that a Pi is the child it says it is; deleted by its extension at once, never inherited further",
     },
     Variable {
         name: INSTANCE,
@@ -82,8 +82,8 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: BIN,
-        set_by: "reserved",
-        meaning: "path of the pi-agents program; not used",
+        set_by: "you",
+        meaning: "path of the pi-agents program that Pi's extension starts; else the one in `pi-agents/program` of the configuration folder, else PATH",
     },
     Variable {
         name: "XDG_CONFIG_HOME",

@@ -170,7 +170,12 @@ impl Connection {
     pub fn send(&self, message: &Value) {
         let line = format!("{message}\n");
         // The bridge may be gone: then the test sees that by itself.
-        let _ = (&self.stream).write_all(line.as_bytes());
+        self.send_raw(line.as_bytes());
+    }
+
+    /// Sends bytes as they are.
+    pub fn send_raw(&self, bytes: &[u8]) {
+        let _ = (&self.stream).write_all(bytes);
     }
 
     /// Sends a notice.

@@ -131,12 +131,13 @@ export class Core {
 		if (peer === undefined) return;
 		if (generation !== undefined) {
 			await new Promise<void>((resolve) => {
-				const done = () => resolve();
+				const limit = later(reason === "quit" ? 0 : GOODBYE, "the goodbye", resolve, true);
+				const done = () => {
+					clearTimeout(limit);
+					resolve();
+				};
 				peer.call("host/leaving", { generation, reason }, done);
-				if (reason === "quit") return done();
-				// This one is waited for: it may not be cut off by a Pi that has nothing else to do.
-				setTimeout(done, GOODBYE);
-				return undefined;
+				if (reason === "quit") done();
 			});
 		}
 		peer.close("this Pi session ends");
@@ -198,7 +199,7 @@ export class Core {
 				if (this.#peer !== peer) return;
 				// The child's exit is known a moment after its streams have ended.
 				if (shaken) this.#lost(reason);
-				else later(20, "the end of the core", () => this.#failed(new CallFailed(`${ended()} (${reason})`)));
+				else later(20, "the end of the core", () => this.#failed(new CallFailed(`${ended()} (${reason})`)), true);
 			},
 		};
 		const peer = new Peer(input, output, LINE, handlers);
@@ -245,7 +246,7 @@ export class Core {
 		this.#peer = undefined;
 		this.#starting = false;
 		this.#failure = error;
-		note("the core", error.message);
+		if (!this.#leaving) note("the core", error.message);
 		this.#finishWaiters(error);
 	}
 
@@ -268,14 +269,13 @@ export class Core {
 	}
 
 	#again(looks: number): void {
-		later(BACKOFF, "starting the core again", () => {
+		const look = () => {
 			if (this.#leaving) return;
-			if (looks > 0 && !this.#events.settled()) {
-				this.#again(looks - 1);
-				return;
-			}
-			this.#tryOpen();
-		});
+			if (looks > 0 && !this.#events.settled()) this.#again(looks - 1);
+			else this.#tryOpen();
+		};
+		// A call may be waiting for it in a Pi that only prints.
+		later(BACKOFF, "starting the core again", look, true);
 	}
 
 	#tryOpen(): void {

@@ -32,10 +32,10 @@ export function attempt<T>(what: string, fallback: T, get: () => T): T {
 	}
 }
 
-/** A timer that keeps nothing alive and never throws. */
-export function later(ms: number, what: string, run: () => void): NodeJS.Timeout {
+/** A timer that never throws. It keeps no Pi alive that has nothing else to do, unless `keep`. */
+export function later(ms: number, what: string, run: () => void, keep = false): NodeJS.Timeout {
 	const timer = setTimeout(safe(what, run), ms);
-	timer.unref();
+	if (!keep) timer.unref();
 	return timer;
 }
 

@@ -300,17 +300,31 @@ export default function (pi) {
         let plan = Plan::new(version).source("owns.ts", OWNS);
         let owner = plan.sandbox().root().join("owns.ts");
         let bridge = pi_agents::bridge::folder(&plan.sandbox().cache()).join("src/index.ts");
-        let mut world: World = plan.start();
-        let status = world.rpc.wait_exit();
-        assert_eq!(status.code(), Some(1));
-        assert!(world.rpc.records().is_empty());
-        let stderr = world.rpc.stderr();
-        let expected = format!(
-            "Failed to load extension \"{}\": Tool \"agent_spawn\" conflicts with {}",
-            owner.display(),
-            bridge.display()
-        );
-        assert!(stderr.contains(&expected), "{stderr}");
-        assert_eq!(world.core.count(), 0);
+        blames(plan, &owner, &bridge);
+        // Which one is blamed depends on the order of loading: what is installed comes last.
+        let plan = Plan::new(version);
+        let installed = plan.sandbox().agent_dir().join("extensions");
+        std::fs::create_dir_all(&installed).unwrap();
+        let owner = installed.join("owns.ts");
+        std::fs::write(&owner, OWNS).unwrap();
+        let bridge = pi_agents::bridge::folder(&plan.sandbox().cache()).join("src/index.ts");
+        blames(plan, &owner, &bridge);
     }
+}
+
+/// Pi ends before it says anything, and names both.
+#[track_caller]
+fn blames(plan: Plan, blamed: &std::path::Path, other: &std::path::Path) {
+    let mut world: World = plan.start();
+    let status = world.rpc.wait_exit();
+    assert_eq!(status.code(), Some(1));
+    assert!(world.rpc.records().is_empty());
+    let stderr = world.rpc.stderr();
+    let expected = format!(
+        "Failed to load extension \"{}\": Tool \"agent_spawn\" conflicts with {}",
+        blamed.display(),
+        other.display()
+    );
+    assert!(stderr.contains(&expected), "{stderr}");
+    assert_eq!(world.core.count(), 0);
 }

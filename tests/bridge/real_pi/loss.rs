@@ -274,3 +274,93 @@ fn the_last_words_of_a_core_are_passed_on() {
     assert!(results[0].contains("code 7"), "{results:?}");
     ends_at_once(&mut world);
 }
+
+// R-PI-12, R-Q-01: whatever a core says, Pi goes on.
+#[test]
+fn nonsense_of_a_core_harms_nothing() {
+    for version in Version::ALL {
+        let (mut world, core) = World::joined(version);
+        let values = [
+            json!(null),
+            json!(-1),
+            json!(1e300),
+            json!("x"),
+            json!([]),
+            json!({}),
+            json!([null]),
+            json!([{"id": 1, "kind": [], "content": {}}]),
+            json!({"then": "x", "__proto__": {"a": 1}, "constructor": 1, "toString": 1}),
+        ];
+        let methods = [
+            "host/offer",
+            "host/withdraw",
+            "tools/progress",
+            "host/launch_event",
+            "initialize",
+            "toString",
+            "__proto__",
+        ];
+        for method in methods {
+            for value in &values {
+                core.send(&json!({"jsonrpc": "2.0", "method": method, "params": value}));
+                core.send(
+                    &json!({"jsonrpc": "2.0", "id": value, "method": method, "params": value}),
+                );
+                for field in [
+                    "generation",
+                    "epoch",
+                    "mode",
+                    "deliveries",
+                    "call",
+                    "content",
+                ] {
+                    let mut params = json!({"generation": core.generation(), "epoch": 5, "mode": "silent",
+                        "deliveries": [], "call": "call_1", "content": [], "details": null});
+                    params[field] = value.clone();
+                    core.notify(method, params);
+                }
+            }
+        }
+        for value in &values {
+            core.send(value);
+            core.send(&json!({"jsonrpc": "2.0", "id": 1, "result": value}));
+            core.send(&json!({"jsonrpc": "2.0", "id": 99, "error": value}));
+            core.send(&json!({"method": value}));
+        }
+        for line in ["", "{", "nul", "\u{feff}{}", "{\"a\":\"\\ud83d\"}"] {
+            core.send_raw(format!("{line}\n").as_bytes());
+        }
+        core.send_raw(b"\xff\xfe\n\0\n");
+        core.ask(900, "host/launch_event", json!({}));
+        world.model.on("hello", [Turn::say("hi")]);
+        world.rpc.run("hello");
+        core.wait_state("idle");
+        assert_eq!(world.core.count(), 1, "it is the same connection");
+        // A line without end is the end of the connection, not of Pi.
+        let flood = vec![b'x'; 17 << 20];
+        core.send_raw(&flood);
+        wait::wait_until("the connection to end", || core.ended());
+        world.core.joined(1);
+        ends_at_once(&mut world);
+    }
+}
+
+/// A core that reads nothing.
+// R-PI-12, R-Q-02: what it is told piles up in the system, then in memory, and Pi goes on.
+#[test]
+fn a_core_that_reads_nothing_holds_up_nothing() {
+    let plan = Plan::new(Version::Newest);
+    let program = plan.sandbox().root().join("deaf");
+    std::fs::write(&program, "#!/bin/sh\nexec sleep 300\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&program, mode).unwrap();
+    // More than a pipe takes.
+    let mut world = plan
+        .env("PI_AGENTS_BIN", program.to_str().unwrap())
+        .env("LARGE", &"x".repeat(100_000))
+        .env("LARGER", &"y".repeat(100_000))
+        .start();
+    world.model.on("hello", [Turn::say("hi")]);
+    world.rpc.run("hello");
+    ends_at_once(&mut world);
+}

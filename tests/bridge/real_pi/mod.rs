@@ -9,5 +9,6 @@ mod identity;
 mod launch;
 mod loss;
 mod refusals;
+mod screen;
 mod sessions;
 mod tools;

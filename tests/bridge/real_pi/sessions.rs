@@ -268,3 +268,96 @@ fn the_next_session_waits_a_moment_for_the_last() {
     wait::wait_until("the connection to end", || core.ended());
     world.core.joined(1);
 }
+
+/// Holds up whoever looks at a settled run, or at a change of the branch, until a file appears.
+const HOLDS_UP: &str = r#"
+import { existsSync } from "node:fs";
+export default function (pi) {
+    const hold = async (ctx, name) => {
+        if (existsSync(`${ctx.cwd}/${name}`)) {
+            while (!existsSync(`${ctx.cwd}/go`)) await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+    };
+    pi.on("agent_settled", (_, ctx) => hold(ctx, "hold-settled"));
+    pi.on("session_before_tree", (_, ctx) => hold(ctx, "hold-tree"));
+}
+"#;
+
+// R-DELIV-03, R-DELIV-05: a wake that Pi puts off, behind a prompt it put off too, is neither
+// missed nor doubled.
+#[test]
+fn a_wake_that_pi_puts_off_is_waited_for() {
+    for version in Version::ALL {
+        let mut world = Plan::new(version).source("holds.ts", HOLDS_UP).start();
+        let core = world.core.joined(0);
+        world.model.on(
+            "first",
+            [Turn::say("one"), Turn::say("two"), Turn::say("three")],
+        );
+        std::fs::write(world.pi.work().join("hold-settled"), "").unwrap();
+        world.rpc.prompt("first");
+        core.wait_state("idle");
+        world.rpc.send(
+            "prompt",
+            json!({"message": "second", "streamingBehavior": "steer"}),
+        );
+        world.rpc.request("get_state", json!({}));
+        core.offer(1, "wake", &["one:1", "two:1"]);
+        assert_eq!(core.outcome(1), "taken");
+        std::fs::write(world.pi.work().join("go"), "").unwrap();
+        let ack = core.ack(1);
+        assert_eq!(ack["found"], json!(["one:1", "two:1"]));
+        assert_eq!(ack["missing"], json!([]));
+        wait::wait_until("all runs to settle", || {
+            let records = world.rpc.records();
+            let settled = records.iter().filter(|r| r["type"] == "agent_settled");
+            settled.count() == 3
+        });
+        let saved = world.saved();
+        let ours = saved.iter().filter(|e| e["type"] == "custom_message");
+        assert_eq!(ours.count(), 2);
+        let last = world.model.requests().pop().unwrap();
+        assert_eq!(deliveries(&last, &["two:1", "one:1"]), ["one:1", "two:1"]);
+    }
+}
+
+// R-DELIV-03: Pi is not idle while it changes its branch or compacts, and says when it is again.
+#[test]
+fn a_parent_that_changes_its_branch_is_not_woken() {
+    for version in Version::ALL {
+        let mut world = Plan::new(version)
+            .source("holds.ts", HOLDS_UP)
+            .source("hands.ts", HANDS)
+            .start();
+        let core = world.core.joined(0);
+        world.model.on_last("first", Turn::say("one"));
+        world.model.queue([Turn::say("thank you")]);
+        world.rpc.run("first");
+        core.wait_state("idle");
+        std::fs::write(world.pi.work().join("hold-tree"), "").unwrap();
+        world.rpc.send("prompt", json!({"message": "/back"}));
+        let told = core.told("host/state").len();
+        // There is no event for it: the offer finds out.
+        let mut epoch = 0;
+        wait::wait_until("Pi to be at it", || {
+            epoch += 1;
+            core.offer(epoch, "boundary", &["one:1"]);
+            core.ask(
+                i64::try_from(epoch).unwrap(),
+                "host/launch_event",
+                json!({}),
+            );
+            let refused = core.told("host/refused");
+            !refused.iter().any(|r| r["epoch"] == epoch)
+        });
+        core.offer(900, "wake", &["two:1"]);
+        assert_eq!(core.outcome(900), "refused: busy");
+        core.wait_state("busy");
+        assert!(core.told("host/state").len() > told);
+        std::fs::write(world.pi.work().join("go"), "").unwrap();
+        assert_eq!(core.outcome(epoch), "refused: idle");
+        core.wait_state("idle");
+        core.offer(901, "wake", &["two:1"]);
+        assert_eq!(core.ack(901)["found"], json!(["two:1"]));
+    }
+}

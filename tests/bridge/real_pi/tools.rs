@@ -276,3 +276,30 @@ fn a_print_starts_the_core_with_the_first_call() {
         wait::wait_until("the core to be let go", || connection.ended());
     }
 }
+
+// R-DELIV-17: a print waits for the reason too, with nothing else that keeps it alive.
+#[test]
+fn a_print_says_why_there_is_no_core() {
+    for version in Version::ALL {
+        for program in ["/nowhere/pi-agents", "/bin/false"] {
+            let (mut command, _core, model, _pi) = Plan::new(version)
+                .env("PI_AGENTS_BIN", program)
+                .mode("json")
+                .arg("--tools")
+                .arg("agent_spawn")
+                .arg("spawn")
+                .command();
+            model.on(
+                "spawn",
+                [
+                    Turn::call("agent_spawn", json!({"prompt": "p", "label": "a"})),
+                    Turn::say("a pity"),
+                ],
+            );
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            let results = model.requests()[1].tool_results();
+            assert!(results[0].contains(program), "{results:?}");
+        }
+    }
+}

@@ -32,7 +32,8 @@ pub struct Plan {
     script: Script,
     args: Vec<String>,
     env: Vec<(String, String)>,
-    mode: &'static str,
+    /// `None` = Pi's own screen.
+    mode: Option<&'static str>,
 }
 
 impl Plan {
@@ -48,7 +49,7 @@ impl Plan {
             script: Script::default(),
             args: Vec::new(),
             env: Vec::new(),
-            mode: "rpc",
+            mode: Some("rpc"),
         };
         plan.env("PI_AGENTS_BIN", relay.to_str().unwrap())
             .extension(&package)
@@ -92,7 +93,13 @@ impl Plan {
 
     /// In another of Pi's modes.
     pub fn mode(mut self, mode: &'static str) -> Self {
-        self.mode = mode;
+        self.mode = Some(mode);
+        self
+    }
+
+    /// In Pi's own screen.
+    pub fn screen(mut self) -> Self {
+        self.mode = None;
         self
     }
 
@@ -111,7 +118,7 @@ impl Plan {
         let core = ScriptedCore::start(&self.pi.sandbox.runtime(), self.script);
         let mut command = self.pi.command(&self.pi.install.pi);
         command
-            .args(["--mode", self.mode])
+            .args(self.mode.map(|mode| ["--mode", mode]).into_iter().flatten())
             .args(&self.args)
             .env("PI_AGENTS_TEST_CORE", core.socket())
             .envs(self.env);
