@@ -12,7 +12,7 @@ use crate::client::{AgentRef, Env, EnvText, EnvVar, FleetClient, Reply, Request}
 use crate::config::env::Environment;
 use crate::config::paths::{self, Paths};
 use crate::config::settings::{Loaded, Settings};
-use crate::control::client::{self, ControlClient};
+use crate::control::client::{self, ConnectError, ControlClient};
 use crate::control::discovery;
 use crate::control::protocol::Role;
 
@@ -85,6 +85,14 @@ pub async fn connect(paths: &Paths, folder: &Path) -> Result<ControlClient, CliE
     match client::connect(&entry.socket, Role::Cli).await {
         Ok(client) => Ok(client),
         Err(error) if error.is_absent() => Err(none()),
+        // It holds the folder as long as it lives: a new one cannot be started beside it.
+        Err(ConnectError::Silent) => {
+            let pid = entry.pid;
+            let what = format!("the core of this folder (process {pid}) does not answer");
+            Err(CliError::new(Kind::Failed, what).with_hint(format!(
+                "if it was suspended, `kill -CONT {pid}` lets it go on; `kill -KILL {pid}` ends it and its agents, their sessions stay"
+            )))
+        }
         Err(error) => Err(CliError::new(Kind::Failed, error.to_string())),
     }
 }

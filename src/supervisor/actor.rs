@@ -633,6 +633,10 @@ impl Actor {
 
     fn due(&mut self) {
         let now = Instant::now();
+        if self.timers.put_off(now) {
+            tracing::info!("held up: deadlines put off");
+            return;
+        }
         while let Some(timer) = self.timers.due(now) {
             self.input(Input::Timer(timer));
         }

@@ -8,6 +8,11 @@ use tokio::time::Instant;
 
 use crate::fleet::machine::Timer;
 
+/// A moment that is seen so much too late says that this process stood still.
+const HELD_UP: Duration = Duration::from_millis(500);
+/// Then the words of the children are read first, for so long.
+const CATCH_UP: Duration = Duration::from_millis(250);
+
 /// See the module. Each timer is there at most once.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
@@ -37,6 +42,27 @@ impl Timers {
     /// The moment of the next one.
     pub(super) fn next(&self) -> Option<Instant> {
         self.order.keys().next().map(|(at, _)| *at)
+    }
+
+    /// After this process stood still (suspended, no processor): moves what is overdue. What the
+    /// children said in time meanwhile lies in their pipes unread, and counts. True when there was
+    /// such a thing.
+    pub(super) fn put_off(&mut self, now: Instant) -> bool {
+        if self
+            .next()
+            .is_none_or(|at| now.duration_since(at) <= HELD_UP)
+        {
+            return false;
+        }
+        let overdue: Vec<Timer> = self
+            .order
+            .range(..=(now, u64::MAX))
+            .map(|(_, t)| *t)
+            .collect();
+        for timer in overdue {
+            self.arm(timer, CATCH_UP);
+        }
+        true
     }
 
     /// The next one that is over by then, once.

@@ -204,7 +204,9 @@ impl Machine {
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
-        let revived = agent.instance.is_none() || agent.ending.is_some();
+        // A dead process that is still being swept takes no message any more.
+        let resident = agent.instance.as_ref();
+        let revived = resident.is_none_or(|i| i.phase == Phase::Sweeping) || agent.ending.is_some();
         let message = first.into_message(call, revived, false, claims);
         agent.queue.push_back(message);
         self.publish(id);
@@ -389,11 +391,11 @@ impl Machine {
                 });
             }
         }
+        let phase = agent.instance.as_ref().map(|i| i.phase);
         if let EndWhy::Failed(reason) = &why {
             let reason = reason.clone();
-            agent.set_status(now, Status::Failed { reason });
+            self.status(now, id, Status::Failed { reason });
         }
-        let phase = agent.instance.as_ref().map(|i| i.phase);
         // Its own agents end with it, all at the same time (R-ID-04).
         self.close_nested(now, id);
         match phase {

@@ -349,7 +349,7 @@ impl Machine {
         i.run = Some(run);
         agent.run_started_ms = Some(now.wall_ms);
         agent.run_took_ms = None;
-        agent.set_status(now, Status::Running);
+        self.status(now, id, Status::Running);
         self.out.push(Effect::Disarm(Timer::RunBegins(instance)));
         if let Some(ms) = limit {
             self.out.push(Effect::Arm {

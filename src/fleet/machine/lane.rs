@@ -210,16 +210,14 @@ impl Machine {
 
     /// A resident that has no run and is not about to have one is idle.
     fn settle_without_run(&mut self, now: Now, id: AgentId) {
-        if let Some(agent) = self.agent_mut(id) {
-            let busy = agent
-                .instance
-                .as_ref()
-                .is_none_or(|i| i.run.is_some() || i.run_expected);
-            if !busy {
-                agent.set_status(now, Status::Idle);
-            }
+        let busy = self
+            .instance_mut(id)
+            .is_none_or(|i| i.run.is_some() || i.run_expected);
+        if busy {
+            self.publish(id);
+        } else {
+            self.status(now, id, Status::Idle);
         }
-        self.publish(id);
     }
 
     fn not_accepted(&mut self, now: Now, id: AgentId, message: MessageId, why: &str) {

@@ -324,9 +324,14 @@ impl Machine {
         });
     }
 
+    /// Changes the status if it may be changed, shows and records it: what a record says is what a
+    /// crash leaves.
     fn status(&mut self, now: Now, id: AgentId, to: Status) {
-        if let Some(agent) = self.agent_mut(id) {
-            agent.set_status(now, to);
+        if let Some(agent) = self.agent_mut(id)
+            && agent.status != to
+            && agent.set_status(now, to)
+        {
+            self.out.push(Effect::Save(id));
         }
         self.publish(id);
     }

@@ -310,3 +310,22 @@ fn a_child_that_died_before_it_could_be_written_to_is_told_by_its_exit() {
         matches!(w.status(a.agent), Status::Failed { reason } if reason.starts_with("exit code 3"))
     );
 }
+
+#[test]
+fn a_message_to_a_dead_process_that_is_not_swept_yet_is_a_revival_and_says_so() {
+    // R-LIFE-10, R-LIFE-11
+    let mut w = World::new();
+    let a = w.running();
+    w.exit(&a, None, Some(9));
+    let (call, instance) = w.send(a.agent, "come back");
+    assert!(w.answers(call).is_empty());
+    assert_eq!(w.launches(a.agent).len(), 1, "not before it is swept");
+    w.swept(&a);
+    let b = a.in_process(instance);
+    w.ready(&b);
+    w.accept_next(&b, Disposition::Started);
+    assert!(matches!(
+        w.answer(call),
+        Ok(Reply::Sent { revived: true, .. })
+    ));
+}

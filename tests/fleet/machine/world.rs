@@ -1,5 +1,6 @@
 //! A machine with a hand that plays its child.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use pi_agents::fleet::agent::{AgentSpec, Status, ToolChoice};
@@ -17,6 +18,8 @@ use pi_agents::pi::message::StopReason;
 pub struct World {
     pub machine: Machine,
     pub effects: Vec<Effect>,
+    /// Status in the record of each agent.
+    recorded: HashMap<AgentId, Status>,
     /// Model of the agents that are spawned.
     pub model: Option<String>,
     /// Kept as the supervisor keeps it.
@@ -36,6 +39,7 @@ impl World {
         Self {
             machine: Machine::new(config, person),
             effects: Vec::new(),
+            recorded: HashMap::new(),
             model: None,
             history: History::default(),
             now: Duration::ZERO,
@@ -58,7 +62,31 @@ impl World {
             self.machine.status_of(id).cloned()
         });
         self.effects.extend(effects.clone());
+        self.check_records(&effects);
         effects
+    }
+
+    /// At every moment a crash leaves a record that tells the truth (design §2): the next core makes
+    /// of it what it would make of the agent as it is now. Only a revival that waits for its turn
+    /// is not on record: whoever asked for it learns that the core is gone.
+    fn check_records(&mut self, effects: &[Effect]) {
+        let ids: Vec<AgentId> = self.machine.ids().collect();
+        for id in ids {
+            let now = self.view(id).status;
+            if effects.contains(&Effect::Save(id)) {
+                self.recorded.insert(id, now.clone());
+            }
+            let Some(recorded) = self.recorded.get(&id) else {
+                continue;
+            };
+            if now != Status::Queued {
+                assert_eq!(
+                    (recorded.is_working(), recorded.is_live()),
+                    (now.is_working(), now.is_live()),
+                    "on record {recorded:?}, is {now:?}"
+                );
+            }
+        }
     }
 
     pub fn spawn_with(

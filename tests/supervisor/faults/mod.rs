@@ -6,10 +6,14 @@
 //! Random moments come from a seed. `PI_AGENTS_TEST_SEED=S` plays that one only,
 //! `PI_AGENTS_TEST_SEEDS=N` plays N of them instead of the few of an ordinary run.
 
+mod cores;
 mod disk;
 mod exec;
 mod files;
 mod kills;
+mod many;
+mod pipes;
+mod real_pi;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

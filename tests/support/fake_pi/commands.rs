@@ -27,7 +27,11 @@ pub(crate) fn read_stdin(engine: &Arc<Engine>) {
             std::thread::sleep(Duration::from_millis(ms));
         }
         let mut line = Vec::new();
-        match stdin.read_until(b'\n', &mut line) {
+        let read = match engine.options.byte_delay {
+            Some(ms) => read_slowly(Duration::from_millis(ms), &mut line),
+            None => stdin.read_until(b'\n', &mut line),
+        };
+        match read {
             Ok(1..) => line_arrived(engine, &line),
             _ => break,
         }
@@ -45,6 +49,19 @@ fn close_stdin() {
     let null = std::fs::File::open("/dev/null").expect("/dev/null");
     rustix::stdio::dup2_stdin(&null).expect("stdin can be replaced");
     log::event("stdin closed", json!({}));
+}
+
+/// A line, byte by byte, without a buffer between.
+fn read_slowly(pause: Duration, line: &mut Vec<u8>) -> std::io::Result<usize> {
+    let mut byte = [0];
+    loop {
+        std::thread::sleep(pause);
+        let count = rustix::io::read(std::io::stdin(), &mut byte)?;
+        line.extend_from_slice(&byte[..count]);
+        if count == 0 || byte == *b"\n" {
+            return Ok(line.len());
+        }
+    }
 }
 
 fn line_arrived(engine: &Arc<Engine>, line: &[u8]) {

@@ -23,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) read_lines: Option<u64>,
     /// `--read-delay MS`: waits before each line it reads.
     pub(crate) read_delay: Option<u64>,
+    /// `--byte-delay MS`: waits before each byte it reads.
+    pub(crate) byte_delay: Option<u64>,
     /// `--ignore-eof`: does not end with stdin.
     pub(crate) ignore_eof: bool,
     /// `--ignore-term`: does not end on SIGTERM or SIGHUP (also `--trap-term`).
@@ -72,6 +74,7 @@ impl Options {
                 "--no-read" => options.no_read = true,
                 "--read-lines" => options.read_lines = Some(number(value()?)?),
                 "--read-delay" => options.read_delay = Some(number(value()?)?),
+                "--byte-delay" => options.byte_delay = Some(number(value()?)?),
                 "--ignore-eof" => options.ignore_eof = true,
                 "--ignore-term" | "--trap-term" => options.ignore_term = true,
                 "--ignore-abort" => options.ignore_abort = true,

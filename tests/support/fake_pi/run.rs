@@ -197,6 +197,16 @@ impl<'a> Run<'a> {
             }
             "bad-utf8" => self.raw_delta(b"bad \xff\xfe utf8"),
             "surrogate" => self.raw_delta(b"half \\ud83d pair"),
+            "stderr" => match usize::try_from(statement.number(0)).unwrap_or(0) {
+                0 => {
+                    std::thread::spawn(|| {
+                        loop {
+                            crate::output::complain(100_000);
+                        }
+                    });
+                }
+                bytes => crate::output::complain(bytes),
+            },
             "grandchild" => helpers::spawn_grandchild(first),
             "exit" => {
                 let code = i32::try_from(statement.number(0)).unwrap_or(1);

@@ -19,6 +19,7 @@
 //! - `sleep MS`; `message TEXT` (a message to the parent); `status KEY TEXT`; `notify TEXT`;
 //! - `junk TEXT`: a line that is no record; `big-line BYTES`: one huge record of an unknown type;
 //! - `bad-utf8`, `surrogate`: a delta that is no UTF-8, or holds half a surrogate pair;
+//! - `stderr BYTES`: so much on stderr; `stderr 0`: without end;
 //! - `grandchild KIND`: see `helpers.rs`;
 //! - `exit CODE`, `signal NAME`, `half CODE` (half a record first): the process ends mid-run;
 //! - `close-stdout`: the stream ends, the process does not.
@@ -59,6 +60,7 @@ const KNOWN: &[&str] = &[
     "big-line",
     "bad-utf8",
     "surrogate",
+    "stderr",
     "grandchild",
     "exit",
     "signal",
@@ -81,6 +83,7 @@ const IN_PASSING: &[&str] = &[
     "big-line",
     "bad-utf8",
     "surrogate",
+    "stderr",
     "grandchild",
     "exit",
     "signal",
