@@ -519,7 +519,7 @@ fn restored_agents_keep_their_place_in_the_tree_whatever_the_order_of_records() 
         w.input(Input::Launched { instance, pid: 9 });
         let call = join(&mut w, nested, kind);
         assert_eq!(w.answer(call), Ok(Reply::Done));
-        let (_, instance) = w.send_by(Sender::Parent(nested), sam_id, "go on");
+        let (call, instance) = w.send_by(Sender::Parent(nested), sam_id, "go on");
         assert!(w.answers(call).is_empty());
         assert_eq!(w.launches(sam_id), [instance]);
     }
