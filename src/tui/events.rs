@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;
@@ -238,6 +239,34 @@ pub struct Signals {
     proceed: Signal,
 }
 
+/// How long the loop may take to end after a hang-up.
+const HANG_UP_GRACE: Duration = Duration::from_secs(1);
+/// Exit code of a screen whose terminal went away: 128 + SIGHUP.
+const HUNG_UP: i32 = 129;
+
+/// Ends the program after a hang-up if the loop did not. A terminal that is gone reads as empty
+/// without end, and crossterm reads on until it is not: whoever looked at the input in that moment
+/// never comes back to hear the signal, and would use a processor for ever (cases B019, B066).
+/// Nothing is lost: the terminal is gone, and a lost screen stops nothing (R-LIFE-19).
+fn watch_hang_up() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let watch = move || {
+        runtime.block_on(async {
+            let Ok(mut hangup) = signal(SignalKind::hangup()) else {
+                return;
+            };
+            if hangup.recv().await.is_some() {
+                tokio::time::sleep(HANG_UP_GRACE).await;
+                std::process::exit(HUNG_UP);
+            }
+        });
+    };
+    let thread = std::thread::Builder::new().name("hang-up".to_owned());
+    thread.spawn(watch).map(drop)
+}
+
 /// SIGTSTP and SIGCONT by number: tokio has no names for them.
 fn number(signal: rustix::process::Signal) -> SignalKind {
     SignalKind::from_raw(signal.as_raw())
@@ -249,6 +278,7 @@ impl Signals {
     /// # Errors
     /// When the handlers cannot be set.
     pub fn new() -> io::Result<Self> {
+        watch_hang_up()?;
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
@@ -271,7 +301,6 @@ impl Signals {
 
     /// Forgets suspensions and continuations that were caused by suspending oneself.
     pub async fn forget_own(&mut self) {
-        use std::time::Duration;
         let _ = tokio::time::timeout(Duration::from_millis(20), async {
             loop {
                 tokio::select! {

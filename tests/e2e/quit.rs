@@ -125,6 +125,22 @@ fn a_signal_to_the_screen_ends_the_screen_and_leaves_nobody_without_an_owner() {
 }
 
 #[test]
+fn a_terminal_that_goes_while_somebody_types_ends_the_screen() {
+    // B019, B066: at its end a terminal reads as empty for ever, and whoever reads it there spins
+    let world = FakePi::new();
+    for round in 0..6 {
+        let mut t = open(&world);
+        t.keys("<esc>");
+        t.send(&b"j".repeat(2000 * (round + 1)));
+        t.hang_up();
+        wait::wait_until("the screen is gone", || t.exited().is_some());
+        assert_eq!(t.exit_status().code(), Some(129));
+    }
+    assert!(verb(&world, &["shutdown"]).status.success());
+    wait_nothing_runs(&world.sandbox);
+}
+
+#[test]
 fn a_core_that_dies_is_shown_and_can_be_started_again() {
     // design §2: a lost person's core; nothing is revived unasked
     let world = FakePi::new();
