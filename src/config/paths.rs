@@ -108,6 +108,12 @@ impl Paths {
         self.state.join("hosts").join(folder::hash(folder))
     }
 
+    /// Journals of hosts, by session id.
+    #[must_use]
+    pub fn journals(&self) -> PathBuf {
+        self.state.join("journals")
+    }
+
     /// Identity of a folder's host.
     #[must_use]
     pub fn host_file(&self, folder: &Path) -> PathBuf {

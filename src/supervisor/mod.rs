@@ -6,6 +6,7 @@ mod answers;
 mod child;
 pub mod find_pi;
 mod handle;
+pub mod journal;
 pub mod launch;
 pub mod leftovers;
 mod live;

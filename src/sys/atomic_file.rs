@@ -34,6 +34,23 @@ pub struct WriteError {
 /// # Errors
 /// [`WriteError`], naming `path` and the step that failed.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
+    let name = format!("{TEMP_PREFIX}{}", uuid::Uuid::new_v4().simple());
+    write_through(path, &directory(path).join(name), bytes, mode)
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// The same with a temporary file of a given name in the same directory, for who alone may write `path`: what a crash
+/// left there is replaced.
+///
+/// # Errors
+/// [`WriteError`], naming `path` and the step that failed.
+pub fn write_through(path: &Path, temp: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
     let fail = |step: &'static str| {
         move |source: io::Error| WriteError {
             path: path.to_owned(),
@@ -45,18 +62,14 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
         let nameless = io::Error::new(io::ErrorKind::InvalidInput, "no file name");
         return Err(fail("look at the name")(nameless));
     }
-    let dir = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut temp = Temp::create(dir, mode).map_err(fail("create a new file beside it"))?;
+    let mut temp = Temp::create(temp, mode).map_err(fail("create a new file beside it"))?;
     temp.file
         .set_permissions(Permissions::from_mode(mode))
         .map_err(fail("set its mode"))?;
     temp.file.write_all(bytes).map_err(fail("write"))?;
     temp.file.sync_data().map_err(fail("sync"))?;
     temp.rename(path).map_err(fail("put it in place"))?;
-    File::open(dir)
+    File::open(directory(path))
         .and_then(|dir| dir.sync_all())
         .map_err(fail("sync its directory"))
 }
@@ -69,14 +82,22 @@ struct Temp {
 }
 
 impl Temp {
-    fn create(dir: &Path, mode: u32) -> io::Result<Temp> {
-        let path = dir.join(format!("{TEMP_PREFIX}{}", uuid::Uuid::new_v4().simple()));
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&path)?;
-        let path = Some(path);
+    fn create(path: &Path, mode: u32) -> io::Result<Temp> {
+        let create = || {
+            OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(path)
+        };
+        let file = match create() {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                std::fs::remove_file(path)?;
+                create()?
+            }
+            other => other?,
+        };
+        let path = Some(path.to_owned());
         Ok(Temp { file, path })
     }
 

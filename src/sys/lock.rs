@@ -46,6 +46,11 @@ impl FileLock {
         &self.path
     }
 
+    /// Whether the file is still at its path. If somebody removed it, others can take a lock beside this one.
+    pub fn is_in_place(&self) -> bool {
+        is_at(&self.file, &self.path)
+    }
+
     /// Removes the file, then releases the lock: whoever comes next makes a new one.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 mod fake_pi;
 mod faults;
 mod find_pi;
+mod journal;
 mod real_pi;
 mod session_file;
 mod witness;

@@ -125,6 +125,20 @@ fn a_claim_while_the_timer_runs_keeps_the_result_out_of_the_wake() {
 }
 
 #[test]
+fn a_result_found_in_the_session_after_a_pull_stays_with_the_other_waiters() {
+    // R-ORCH-04, R-TOOL-11: the id is in the details of the first one's tool result
+    let mut w = World::joined(Activity::Busy);
+    w.open(1);
+    w.outbox.claim(id(1), call(1));
+    w.outbox.claim(id(1), call(2));
+    w.settle(1);
+    assert_eq!(w.pull(1), Some(completion(1)));
+    w.checked(0, &[reply(1)], true);
+    assert_eq!(w.pull(2), Some(completion(1)));
+    w.no_offer();
+}
+
+#[test]
 fn several_waits_on_several_runs_each_get_their_own() {
     // R-TOOL-11, scenario 20
     let mut w = World::joined(Activity::Busy);
