@@ -479,7 +479,11 @@ fn restored(host: HostId, kind: HostKind, name: &str, status: Status) -> Restore
 fn restored_agents_keep_their_place_in_the_tree_whatever_the_order_of_records() {
     // R-ID-01, R-ID-02, R-ID-04
     for parent_first in [true, false] {
-        let mut w = World::new();
+        // Nobody has to wait for its turn.
+        let mut w = World::with(MachineConfig {
+            launch_slots: 8,
+            ..MachineConfig::default()
+        });
         let (pi, below) = (HostId::fresh(), HostId::fresh());
         let max = restored(pi, HostKind::Pi, "max", Status::Idle);
         let kind = HostKind::Nested { agent: max.id };
