@@ -204,9 +204,12 @@ impl Machine {
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
-        // A dead process that is still being swept takes no message any more.
+        // Not if it waits for its first process with the task it is to begin with. A dead process
+        // that is still being swept takes no message any more.
+        let fresh = agent.queue.iter().any(|m| m.initial);
         let resident = agent.instance.as_ref();
-        let revived = resident.is_none_or(|i| i.phase == Phase::Sweeping) || agent.ending.is_some();
+        let gone = resident.is_none_or(|i| i.phase == Phase::Sweeping);
+        let revived = !fresh && (gone || agent.ending.is_some());
         let message = first.into_message(call, revived, false, claims);
         agent.queue.push_back(message);
         self.publish(id);

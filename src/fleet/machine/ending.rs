@@ -130,7 +130,8 @@ impl Machine {
         let why = agent.ending.as_ref().map(|e| e.why.clone());
         let was = agent.status.clone();
         // Its spawn fails: what it did by itself before is not told either (R-DELIV-09).
-        if agent.queue.iter().any(|m| m.initial && m.call.is_some()) {
+        let unstarted = agent.queue.iter().any(|m| m.initial && m.call.is_some());
+        if unstarted {
             self.silence(id, Suppression::StartFailed);
         }
         let Some(agent) = self.agent_mut(id) else {
@@ -176,7 +177,7 @@ impl Machine {
             Some(EndWhy::Deaf(_)) | None => {
                 // It ended by itself. Nothing is sent again: whether a message that is on its way
                 // was consumed is not known (R-LIFE-11).
-                let code = if was == Status::Starting {
+                let code = if was == Status::Starting || unstarted {
                     ErrorCode::StartFailed
                 } else {
                     ErrorCode::Gone

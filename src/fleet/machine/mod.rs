@@ -316,7 +316,16 @@ impl Machine {
         });
     }
 
+    /// Nothing is written to a process whose input was closed: what it still answers is listened to,
+    /// and asks for nothing more.
     fn write(&mut self, instance: InstanceId, id: impl Into<String>, command: ChildCommand) {
+        let closed = self
+            .of_instance(instance)
+            .and_then(|id| self.phase_of(id))
+            .is_none_or(|phase| matches!(phase, Phase::Ending(_) | Phase::Sweeping));
+        if closed {
+            return;
+        }
         self.out.push(Effect::Write {
             instance,
             id: id.into(),
