@@ -84,6 +84,8 @@ struct Truth {
     /// A crash took it before its record was safe, or a session that was never written took the answer: it may be
     /// missing.
     excused: bool,
+    /// Its session ended during the run: no reason for a run of its own.
+    quiet: bool,
     pulls: usize,
 }
 
@@ -245,12 +247,12 @@ impl Sim {
             Step::SessionIsWritten => self.written = true,
             Step::Leave => {
                 self.disconnect();
-                self.outbox.leave();
+                self.session_ends();
             }
             Step::Join => self.join(),
             Step::PiDies => {
                 self.disconnect();
-                self.outbox.leave();
+                self.session_ends();
                 self.lose_session();
                 self.activity = Activity::Idle;
             }
@@ -359,6 +361,14 @@ impl Sim {
         }
     }
 
+    fn session_ends(&mut self) {
+        self.outbox.hush();
+        self.outbox.leave();
+        for truth in self.truth.values_mut() {
+            truth.quiet |= !truth.settled && !truth.suppressed && !truth.excused;
+        }
+    }
+
     fn disconnect(&mut self) {
         self.bridge = None;
         self.reported = false;
@@ -406,7 +416,10 @@ impl Sim {
         for (id, truth) in &mut self.truth {
             match last.get(id) {
                 None => truth.excused = true,
-                Some(JournalRecord::Opened { foreground, .. }) => {
+                Some(JournalRecord::Opened {
+                    foreground, quiet, ..
+                }) => {
+                    truth.quiet = *quiet;
                     // A result that was given before its record was safe is in the session.
                     truth.suppressed = *foreground;
                     truth.settled = !foreground;
@@ -468,6 +481,11 @@ impl Sim {
         for id in &ids {
             let truth = &self.truth[id];
             assert!(truth.settled && !truth.suppressed, "{id} offered");
+            let alone = ids.iter().all(|id| self.truth[id].quiet);
+            assert!(
+                !(alone && mode == OfferMode::Wake),
+                "a wake for what is quiet"
+            );
             assert_eq!(truth.pulls, 0, "{id} pulled and offered");
             assert!(!self.session.contains(id), "{id} is there already");
             let claimed = self.calls.values().flatten().any(|n| reply(*n) == *id);
