@@ -1,7 +1,7 @@
 // What Pi is doing, as far as offers depend on it. Told to the core whenever it changes.
 
 import type { ExtensionContext } from "@earendil-works/pi-coding-agent";
-import { attempt, later } from "./safe.ts";
+import { attempt, later, note } from "./safe.ts";
 import type { Activity } from "./wire.ts";
 
 /** An input that no run followed within this time was handled by somebody else, in ms. */
@@ -44,7 +44,15 @@ export class ActivityWatch {
 	}
 
 	get idle(): boolean {
-		return attempt("asking Pi whether it is idle", false, () => this.#ctx.isIdle());
+		if (this.#over) return false;
+		try {
+			return this.#ctx.isIdle();
+		} catch (error) {
+			// Pi took the session away without a word: there is nothing more to watch.
+			note("asking Pi whether it is idle", error);
+			this.end();
+			return false;
+		}
 	}
 
 	situation(): Situation {
@@ -101,6 +109,7 @@ export class ActivityWatch {
 		}
 		clearTimeout(this.#timer);
 		this.#timer = undefined;
+		if (this.#over) return;
 		if (situation.state === "busy" && !this.#running) {
 			this.#timer = later(LOOK, "looking at what Pi does", () => this.look());
 		}

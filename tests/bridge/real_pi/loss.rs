@@ -223,6 +223,7 @@ fn a_core_that_dies_at_a_boundary_learns_what_became_of_it() {
         assert_eq!((known, undecided), (1, 0), "{facts}");
         gates[1].open();
         world.rpc.wait_settled(0);
+        ends_at_once(&mut world);
     }
 }
 

@@ -361,3 +361,56 @@ fn a_parent_that_changes_its_branch_is_not_woken() {
         assert_eq!(core.ack(901)["found"], json!(["two:1"]));
     }
 }
+
+// R-DELIV-10: a question is a message of its own sort, with the text the core wrote.
+// R-DELIV-05: what the result of a tool call carried counts as delivered, like what was offered.
+#[test]
+fn questions_and_results_of_calls_are_found_again() {
+    for version in Version::ALL {
+        let script = Script {
+            tool: Box::new(|_| {
+                Some(json!({
+                    "content": [{"type": "text", "text": "the reply"}],
+                    "details": {"deliveries": ["max:1", 7]},
+                }))
+            }),
+            ..Script::default()
+        };
+        let mut world = Plan::new(version)
+            .script(script)
+            .source("hands.ts", HANDS)
+            .start();
+        let core = world.core.joined(0);
+        world.model.on(
+            "go",
+            [
+                Turn::call("agent_spawn", json!({"prompt": "p", "label": "l"})),
+                Turn::say("done"),
+                Turn::say("main it is"),
+            ],
+        );
+        world.rpc.run("go");
+        core.wait_state("idle");
+        let text =
+            r#"{"kind":"non_blocking_question","agent_id":"max","question":"Which \"branch\"?"}"#;
+        let before = world.rpc.records().len();
+        core.notify(
+            "host/offer",
+            json!({"generation": core.generation(), "epoch": 1, "mode": "wake", "deliveries": [
+                {"id": "q1", "kind": "non_blocking_question", "content": text},
+            ]}),
+        );
+        world.rpc.wait_settled(before);
+        assert_eq!(core.ack(1)["found"], json!(["q1"]));
+        assert_eq!(world.model.requests()[2].last_user_text(), text);
+        let saved = world.saved();
+        let ours: Vec<&Value> = saved
+            .iter()
+            .filter(|e| e["type"] == "custom_message")
+            .collect();
+        assert_eq!(ours[0]["customType"], "pi-agents-question");
+        world.rpc.prompt("/again");
+        let next = world.core.joined(1);
+        assert_eq!(next.facts()["known"], json!(["max:1", "q1"]));
+    }
+}
