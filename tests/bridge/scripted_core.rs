@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pi_agents::control::bridge::{
+    Ack, Epoch, HostState, Leaving, Refused, ToolCall, ToolCancel, method,
+};
+use pi_agents::control::protocol::Initialize;
 use serde_json::{Value, json};
 
 use crate::support::wait;
@@ -225,7 +229,37 @@ pub fn content(id: &str) -> String {
         .to_string()
 }
 
-/// See the module.
+/// Whether a message is what the Rust types say (`docs/bridge-protocol.md`).
+fn fits(message: &Value) -> Result<(), String> {
+    fn reads<T: serde::de::DeserializeOwned>(params: &Value) -> Result<(), String> {
+        let read = serde_json::from_value::<T>(params.clone()).map(drop);
+        read.map_err(|error| error.to_string())
+    }
+    let params = &message["params"];
+    let Some(name) = message["method"].as_str() else {
+        let answer = message.get("id").is_some()
+            && (message.get("result").is_some() || message["error"]["code"].is_i64());
+        return answer.then_some(()).ok_or_else(|| "no message".to_owned());
+    };
+    let call = message.get("id").is_some();
+    let (is_call, read) = match name {
+        "initialize" => (true, reads::<Initialize>(params)),
+        method::TOOLS_CALL => (true, reads::<ToolCall>(params)),
+        method::LEAVING => (true, reads::<Leaving>(params)),
+        method::TOOLS_CANCEL => (false, reads::<ToolCancel>(params)),
+        method::STATE => (false, reads::<HostState>(params)),
+        method::TAKEN => (false, reads::<Epoch>(params)),
+        method::REFUSED => (false, reads::<Refused>(params)),
+        method::ACK => (false, reads::<Ack>(params)),
+        _ => (call, Err("nobody knows it".to_owned())),
+    };
+    if is_call != call {
+        return Err("an id where none belongs, or none where one does".to_owned());
+    }
+    read
+}
+
+/// See the module. When it is dropped, everything it was told must have been what the types say.
 pub struct ScriptedCore {
     socket: PathBuf,
     connections: Arc<Mutex<Vec<Arc<Connection>>>>,
@@ -285,6 +319,21 @@ impl ScriptedCore {
         let connection = self.connection(number);
         connection.wait_told("host/state", |_| true);
         connection
+    }
+}
+
+impl Drop for ScriptedCore {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        for connection in lock(&self.connections).iter() {
+            for message in connection.received() {
+                if let Err(error) = fits(&message) {
+                    panic!("the bridge said what does not fit: {error}\n{message}");
+                }
+            }
+        }
     }
 }
 

@@ -85,8 +85,9 @@ export class Deliveries {
 	}
 
 	offer(params: Record<string, unknown>): void {
-		const generation = Number(params["generation"]);
-		const epoch = Number(params["epoch"]);
+		const { generation, epoch } = params;
+		// Without its numbers nobody could be told what became of it.
+		if (!isCount(generation) || !isCount(epoch)) return;
 		if (generation !== this.#generation) {
 			this.#host.tell("host/refused", { generation, epoch, why: "generation" satisfies Refusal });
 			return;
@@ -117,8 +118,9 @@ export class Deliveries {
 	}
 
 	withdraw(params: Record<string, unknown>): void {
-		const epoch = Number(params["epoch"]);
-		if (params["generation"] === this.#generation && this.#held.delete(epoch)) this.#refuse([epoch], "withdrawn");
+		const { generation, epoch } = params;
+		if (generation !== this.#generation || !isCount(epoch)) return;
+		if (this.#held.delete(epoch)) this.#refuse([epoch], "withdrawn");
 	}
 
 	/**
@@ -237,9 +239,13 @@ export class Deliveries {
 	}
 }
 
+function isCount(value: unknown): value is number {
+	return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
 function read(params: Record<string, unknown>): Offer | undefined {
 	const { generation, epoch, mode } = params;
-	if (typeof generation !== "number" || typeof epoch !== "number") return undefined;
+	if (!isCount(generation) || !isCount(epoch)) return undefined;
 	if (mode !== "boundary" && mode !== "wake" && mode !== "silent") return undefined;
 	const list: unknown = params["deliveries"];
 	if (!Array.isArray(list) || list.length === 0) return undefined;
