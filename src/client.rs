@@ -1,6 +1,8 @@
 //! `FleetClient`: the one way in which a screen or a shell talks to a core. The supervisor
 //! implements it in process, `control::client` over the socket; nothing else differs.
 
+pub mod host;
+
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;

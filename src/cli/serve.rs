@@ -25,7 +25,7 @@ use crate::control::discovery::{Advert, CoreEntry};
 use crate::control::host::{self, HostError};
 use crate::control::server::{Options, Server};
 use crate::control::socket::{BindError, Listener};
-use crate::fleet::ids::CoreId;
+use crate::fleet::ids::{CoreId, HostId};
 use crate::fleet::machine::MachineConfig;
 use crate::fleet::roster::Badge;
 use crate::guard::{self, GuardHandle, GuardLink};
@@ -57,6 +57,9 @@ pub struct Args {
     /// Play the built-in demo instead of Pi
     #[arg(long)]
     demo: bool,
+    /// Serve one Pi session over stdin and stdout, and end with it (started by the bridge)
+    #[arg(long, conflicts_with = "demo")]
+    stdio: bool,
     /// Be the core itself (started by the guard)
     #[arg(long, hide = true)]
     core: bool,
@@ -136,7 +139,8 @@ fn guard(args: &Args) -> Result<ExitCode, CliError> {
             args.model.as_deref(),
             args.demo,
         ))
-        .arg("--core");
+        .arg("--core")
+        .args(args.stdio.then_some("--stdio"));
     let logs = ground.paths.logs_dir();
     let options = guard::Options {
         log: ground
@@ -173,6 +177,11 @@ fn core(args: &Args) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "the core cannot work");
+            if args.stdio {
+                // stdout is the protocol's; the bridge keeps the last words.
+                let _ = writeln!(std::io::stderr(), "{error}");
+                return ExitCode::from(error.kind.code());
+            }
             hello(Hello::Error {
                 message: error.message.clone(),
                 hint: error.hint.clone(),
@@ -213,16 +222,20 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
         &ground.settings.log,
     );
     panic::install(logging.file.clone());
-    if let Some(log) = &logging.file {
+    if let Some(log) = logging.file.as_ref().filter(|_| !args.stdio) {
         let _ = logging::redirect_stderr_to(log);
     }
 
-    // One core per folder (design §1).
-    let _claim = host::claim(paths, &folder).map_err(|e| match e {
-        HostError::Claimed { .. } => CliError::new(Kind::Conflict, e.to_string())
-            .with_hint("`pi-agents` in that folder shows it"),
-        other => failed(other.to_string()),
-    })?;
+    // One person's core per folder (design §1); a Pi session has its own.
+    let _claim = (!args.stdio)
+        .then(|| {
+            host::claim(paths, &folder).map_err(|e| match e {
+                HostError::Claimed { .. } => CliError::new(Kind::Conflict, e.to_string())
+                    .with_hint("`pi-agents` in that folder shows it"),
+                other => failed(other.to_string()),
+            })
+        })
+        .transpose()?;
     paths
         .ensure_state(&paths.cores_dir())
         .map_err(|e| failed(e.to_string()))?;
@@ -245,7 +258,11 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
         }
     }
 
-    let host = host::host_of(paths, &folder).map_err(|e| failed(e.to_string()))?;
+    let host = if args.stdio {
+        HostId::fresh()
+    } else {
+        host::host_of(paths, &folder).map_err(|e| failed(e.to_string()))?
+    };
     let sessions = paths
         .ensure_sessions(&folder)
         .map_err(|e| failed(e.to_string()))?;
@@ -264,7 +281,11 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
         guard: link.as_ref().map(GuardLink::pid),
         sessions,
         records: paths.agents_dir(&folder),
+        session_records: paths.session_agents_dir(),
+        person: !args.stdio,
         session_locks: paths.session_locks_dir(),
+        journals: paths.journals(),
+        bridge: None,
         record_limit: ground.settings.record_limit,
         transcript_limit: ground.settings.transcript_limit,
         machine: machine_config(&ground.settings),
@@ -275,7 +296,11 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
     }
 
     paths.ensure_runtime().map_err(|e| failed(e.to_string()))?;
-    let socket = paths.socket(&folder);
+    let socket = if args.stdio {
+        paths.session_socket(core.0)
+    } else {
+        paths.socket(&folder)
+    };
     let listener = Listener::bind(&socket).map_err(|e| match e {
         BindError::Running { .. } => CliError::new(Kind::Conflict, e.to_string()),
         other => failed(other.to_string()),
@@ -289,17 +314,27 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
         Arc::new(move |_info| viewers.viewer()),
         Options::default(),
         stop_serving.clone(),
-    );
+    )
+    .with_gate(Arc::new(handle.clone()));
     let attached = server.attached();
+    let session = args
+        .stdio
+        .then(|| tokio::spawn(serve_session(server.clone(), handle.clone())));
     let serving = tokio::spawn(async move { server.serve(listener).await });
 
-    hello(Hello::Ready {
-        socket,
-        pid: std::process::id(),
-        core,
-    });
-    // Nothing more is said; a terminal that closes later must not matter.
-    let _ = spawn::detach_stdio();
+    if args.stdio {
+        if let Some(log) = &logging.file {
+            let _ = logging::redirect_stderr_to(log);
+        }
+    } else {
+        hello(Hello::Ready {
+            socket,
+            pid: std::process::id(),
+            core,
+        });
+        // Nothing more is said; a terminal that closes later must not matter.
+        let _ = spawn::detach_stdio();
+    }
     tracing::info!(%core, folder = %folder.display(), "core ready");
 
     let guard = link.and_then(|l| l.into_tokio().ok());
@@ -312,6 +347,9 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
     ));
 
     until_ended(supervisor, &handle).await?;
+    if let Some(session) = session {
+        session.abort();
+    }
 
     idle.abort();
     count.abort();
@@ -333,6 +371,16 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
     }
     tracing::info!("core ended");
     Ok(())
+}
+
+/// Serves the Pi session at stdin and stdout. The core ends with it (R-PI-02): Pi gone, stdin at its
+/// end, agents closed, core and guard gone.
+async fn serve_session(server: Server, handle: Handle) {
+    let (reader, writer) = (tokio::io::stdin(), tokio::io::stdout());
+    let pid = std::os::unix::process::parent_id();
+    let ended = server.serve_stream(reader, writer, Some(pid)).await;
+    tracing::info!(?ended, "the Pi session left");
+    let _ = handle.ask(Request::Shutdown).await;
 }
 
 fn machine_config(settings: &Settings) -> MachineConfig {

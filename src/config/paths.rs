@@ -150,6 +150,21 @@ impl Paths {
         self.cores_dir().join(format!("{core}.lock"))
     }
 
+    /// Records of the agents of Pi sessions, a folder for each session.
+    #[must_use]
+    pub fn session_agents_dir(&self) -> PathBuf {
+        self.state.join("session-agents")
+    }
+
+    /// Where the core of a Pi session listens for viewers.
+    #[must_use]
+    pub fn session_socket(&self, core: uuid::Uuid) -> PathBuf {
+        let name = core.simple().to_string();
+        // The end of a time-ordered id is its random part.
+        let short = name.get(20..).unwrap_or(&name);
+        self.runtime.join(format!("pi-{short}.sock"))
+    }
+
     /// Locks on saved sessions, across cores (R-LIFE-17).
     #[must_use]
     pub fn session_locks_dir(&self) -> PathBuf {

@@ -20,10 +20,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::framing::{Line, LineReader};
+use super::host_session::HostSession;
 use super::outgoing;
 use super::protocol::{self, Closing, Initialize, Initialized, Nothing, method};
 use super::rpc::{self, Message, RpcError, RpcId};
 use super::server::{Attached, ClientInfo, MakeClient, Options};
+use crate::client::host::HostGate;
 use crate::client::{ErrorCode, FleetClient, Reply, Request, RequestError};
 
 /// Answers that wait for the writer. The reader stops reading when they are that many.
@@ -41,6 +43,7 @@ pub enum Ended {
 /// What the connection needs from its server.
 pub(super) struct Context {
     pub make_client: MakeClient,
+    pub gate: Option<Arc<dyn HostGate>>,
     pub options: Options,
     pub shutdown: CancellationToken,
     /// Process at the other end, where the system tells it.
@@ -74,6 +77,7 @@ where
         answers,
         client_ready: Some(client_ready),
         session: None,
+        host: None,
         news,
         running: JoinSet::new(),
         slots: Arc::new(Semaphore::new(context.options.max_in_flight)),
@@ -111,6 +115,8 @@ struct Reading<R> {
     answers: mpsc::Sender<Vec<u8>>,
     client_ready: Option<oneshot::Sender<Arc<dyn FleetClient>>>,
     session: Option<Session>,
+    /// The Pi session at the other end.
+    host: Option<HostSession>,
     news: Arc<Notify>,
     running: JoinSet<()>,
     slots: Arc<Semaphore>,
@@ -203,18 +209,27 @@ impl<R: AsyncRead + Unpin + Send> Reading<R> {
                         self.news.notify_one();
                         ended
                     }
+                    name if self.host.is_some() && HostSession::takes(name) => {
+                        self.host_call(id, name, params).await
+                    }
                     name => match protocol::request_of(name, params) {
                         Ok(request) => self.start(id, request, line.len()).await,
                         Err(error) => self.refuse(Some(id), error).await,
                     },
                 }
             }
-            Message::Notice { method, .. } => {
-                tracing::debug!(method, "notice nobody knows ignored");
+            Message::Notice { method, params } => {
+                match &self.host {
+                    Some(host) => host.notice(&method, params.as_deref()).await,
+                    None => tracing::debug!(method, "notice nobody knows ignored"),
+                }
                 None
             }
-            Message::Answer { .. } => {
-                tracing::debug!("answer to nothing ignored");
+            Message::Answer { id, outcome } => {
+                match &self.host {
+                    Some(host) => host.answered(id.as_ref(), outcome).await,
+                    None => tracing::debug!("answer to nothing ignored"),
+                }
                 None
             }
         }
@@ -272,6 +287,26 @@ impl<R: AsyncRead + Unpin + Send> Reading<R> {
             }
             Err(refusal) => return self.refuse(Some(id), refusal.into()).await,
         };
+        let mut welcome = None;
+        if let (Some(facts), Some(gate)) = (hello.host, self.context.gate.clone()) {
+            let joined = HostSession::join(
+                gate.as_ref(),
+                *facts,
+                self.context.pid,
+                self.context.options.max_line,
+            )
+            .await;
+            match joined {
+                Ok((host, words)) => {
+                    welcome = Some(Box::new(words));
+                    self.host = Some(host);
+                }
+                Err(refusal) => {
+                    let ended = self.refuse(Some(id), refusal.clone().into()).await;
+                    return ended.or(Some(Ended::Core(refusal.message)));
+                }
+            }
+        }
         if let Some(ready) = self.client_ready.take() {
             let _ = ready.send(Arc::clone(&client));
         }
@@ -284,10 +319,45 @@ impl<R: AsyncRead + Unpin + Send> Reading<R> {
             &Initialized {
                 version,
                 core,
-                host: None,
+                host: welcome,
             },
         ))
         .await
+        .or_else(|| {
+            // News go out behind the welcome.
+            if let Some(host) = &mut self.host {
+                host.send_news(self.answers.clone());
+            }
+            None
+        })
+    }
+
+    /// A call of a Pi session. Not counted among the places: a model's tools are as many as it says.
+    async fn host_call(
+        &mut self,
+        id: RpcId,
+        name: &str,
+        params: Option<&serde_json::value::RawValue>,
+    ) -> Option<Ended> {
+        let work = self.host.as_ref()?.call(id.clone(), name, params);
+        let mut work = match work {
+            Ok(work) => work,
+            Err(error) => return self.refuse(Some(id), error).await,
+        };
+        let answers = self.answers.clone();
+        // Polled once here, so that messages reach an agent in the order in which they were sent.
+        let first = std::future::poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+        match first {
+            Poll::Ready(line) => self.answer(line).await,
+            Poll::Pending => {
+                self.running.spawn(async move {
+                    if let Ok(line) = work.await {
+                        let _ = answers.send(line).await;
+                    }
+                });
+                None
+            }
+        }
     }
 
     /// Starts a request. It is polled once here, so that the client session sees requests in the

@@ -10,6 +10,7 @@ pub mod connection;
 pub mod discovery;
 pub mod framing;
 pub mod host;
+mod host_session;
 pub mod outgoing;
 pub mod protocol;
 pub mod rpc;

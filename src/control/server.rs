@@ -14,6 +14,7 @@ use super::protocol::{Closing, Program, Role, method};
 use super::rpc;
 use super::socket::{Accepted, Listener};
 use crate::client::FleetClient;
+use crate::client::host::HostGate;
 
 /// Cleaners of temporary folders take files that look days old.
 const TOUCH_INTERVAL: Duration = Duration::from_secs(6 * 3600);
@@ -72,6 +73,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct Server {
     make_client: MakeClient,
+    gate: Option<Arc<dyn HostGate>>,
     options: Options,
     shutdown: CancellationToken,
     attached: Arc<watch::Sender<usize>>,
@@ -83,9 +85,19 @@ impl Server {
     pub fn new(make_client: MakeClient, options: Options, shutdown: CancellationToken) -> Self {
         Self {
             make_client,
+            gate: None,
             options,
             shutdown,
             attached: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// The same server, at which Pi sessions can join.
+    #[must_use]
+    pub fn with_gate(self, gate: Arc<dyn HostGate>) -> Self {
+        Self {
+            gate: Some(gate),
+            ..self
         }
     }
 
@@ -104,6 +116,7 @@ impl Server {
     {
         let context = Context {
             make_client: Arc::clone(&self.make_client),
+            gate: self.gate.clone(),
             options: self.options,
             shutdown: self.shutdown.clone(),
             pid,

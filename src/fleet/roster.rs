@@ -227,6 +227,8 @@ pub enum Badge {
     NotSaved,
     /// The record of an agent cannot be read: the agent is not in the list.
     Unreadable,
+    /// Results that were not delivered yet would be lost with the core: a journal cannot be written.
+    NotCrashSafe,
 }
 
 fn known<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Badge>, D::Error> {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::child::ChildHandle;
 use super::handle::Ask;
+use super::hosts::{self, Hosts, Opening};
 use super::live::AgentLive;
 use super::record::AgentRecord;
 use super::session_file::SessionMark;
@@ -18,10 +19,11 @@ use super::shared::Shared;
 use super::start::{LastSeen, Started, Starter, two_writers};
 use super::timers::Timers;
 use super::{SupervisorConfig, answers};
+use crate::client::host::HostNews;
 use crate::client::{AgentRef, Env, EnvText, ErrorCode, Reply, Request, RequestError};
 use crate::fleet::agent::Status;
 use crate::fleet::history::{Asked, History, Recorded};
-use crate::fleet::host::{Sender, Stopper};
+use crate::fleet::host::{Caller, LeaveReason, Sender, SpawnMode, Stopper};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
 use crate::fleet::machine::{ChildCommand, ChildEnv, Effect, Input, LadderSignal, Machine, Now};
 use crate::fleet::roster::Badge;
@@ -30,7 +32,7 @@ use crate::pi::command::Command;
 use crate::sys::process::Signal;
 
 /// Records that could not be written are tried again this often, and with every other that can be.
-const SAVE_AGAIN: Duration = Duration::from_secs(2);
+pub(super) const SAVE_AGAIN: Duration = Duration::from_secs(2);
 /// How long the core stays for looks at session files when everything else is over.
 const LAST_LOOKS: Duration = Duration::from_secs(1);
 
@@ -55,6 +57,8 @@ pub enum Event {
         /// The mark; `None` = nothing to compare with later.
         mark: Option<SessionMark>,
     },
+    /// The journal of a Pi session is open: it may join.
+    HostOpened(Box<Opening>),
     /// A request was checked and may enter the machine.
     Checked {
         /// The request as an input.
@@ -69,11 +73,11 @@ pub enum Event {
 }
 
 /// Agent-side state that is not the machine's business.
-struct Side {
+pub(super) struct Side {
     live: Arc<AgentLive>,
     /// The session file after the last process. None while one lives: what it writes is no change of
     /// another program, also not after a crash of this core.
-    mark: Option<SessionMark>,
+    pub(super) mark: Option<SessionMark>,
     /// The process whose look at the file may set the mark.
     look_of: Option<InstanceId>,
     /// That look, while it goes on.
@@ -96,15 +100,18 @@ pub struct Actor {
     pub(super) config: Arc<SupervisorConfig>,
     pub(super) machine: Machine,
     pub(super) shared: Arc<Shared>,
-    sides: HashMap<AgentId, Side>,
+    pub(super) sides: HashMap<AgentId, Side>,
     children: HashMap<InstanceId, (AgentId, ChildHandle)>,
-    calls: HashMap<CallId, oneshot::Sender<Result<Reply, RequestError>>>,
+    pub(super) calls: HashMap<CallId, oneshot::Sender<Result<Reply, RequestError>>>,
+    pub(super) hosts: Hosts,
+    pub(super) asks: mpsc::Sender<Ask>,
+    pub(super) events: mpsc::Sender<Event>,
     timers: Timers,
     backlog: VecDeque<Input>,
     /// Agents whose records are older than what happened to them.
-    unsaved: BTreeSet<AgentId>,
-    save_again: Option<Instant>,
-    starter: Starter,
+    pub(super) unsaved: BTreeSet<AgentId>,
+    pub(super) save_again: Option<Instant>,
+    pub(super) starter: Starter,
     history: History,
     started: Instant,
     started_ms: i64,
@@ -115,9 +122,10 @@ impl Actor {
     pub(super) fn new(
         config: Arc<SupervisorConfig>,
         shared: Arc<Shared>,
+        asks: mpsc::Sender<Ask>,
         events: mpsc::Sender<Event>,
     ) -> Self {
-        let starter = Starter::new(Arc::clone(&config), Arc::clone(&shared), events);
+        let starter = Starter::new(Arc::clone(&config), Arc::clone(&shared), events.clone());
         Self {
             machine: Machine::new(config.machine, config.host),
             config,
@@ -126,6 +134,9 @@ impl Actor {
             children: HashMap::new(),
             calls: HashMap::new(),
             timers: Timers::default(),
+            hosts: Hosts::default(),
+            asks,
+            events,
             backlog: VecDeque::new(),
             unsaved: BTreeSet::new(),
             save_again: None,
@@ -242,6 +253,7 @@ impl Actor {
                     self.looked(agent, mark);
                 }
             }
+            Event::HostOpened(opening) => self.host_opened(*opening),
             Event::Checked {
                 input,
                 asked,
@@ -315,15 +327,33 @@ impl Actor {
     }
 
     fn ask(&mut self, ask: Ask) {
-        let Ask { request, reply } = ask;
+        let (request, reply) = match ask {
+            Ask::Request { request, reply } => (request, reply),
+            Ask::Host(ask) => return self.host_ask(ask),
+        };
         let call = CallId::fresh();
         match request {
             Request::Spawn(spawn) => {
                 // Everything that needs the disk is checked before the machine hears of it
                 // (R-TOOL-07), away from this task.
-                self.starter.check_spawn(spawn, call, reply);
+                let by = Caller {
+                    host: self.config.host,
+                    generation: 1,
+                };
+                let folder = self.config.folder.clone();
+                let mode = SpawnMode::Background;
+                self.starter
+                    .check_spawn(spawn, by, mode, folder, call, reply);
             }
             Request::Send { agent, text, env } => {
+                // An agent of a Pi session gets that session's environment, whoever brings it
+                // back (R-LIFE-18).
+                let env = self
+                    .resolve(&agent)
+                    .ok()
+                    .and_then(|id| self.machine.view(id))
+                    .and_then(|view| self.hosts.env_of(view.host))
+                    .unwrap_or_else(|| child_env(&env));
                 self.named(agent, call, reply, |agent| Input::Send {
                     call,
                     agent,
@@ -331,7 +361,7 @@ impl Actor {
                     message: MessageId::fresh(),
                     instance: InstanceId::fresh(),
                     text,
-                    env: child_env(&env),
+                    env,
                 });
             }
             Request::Stop { agent } => {
@@ -445,7 +475,7 @@ impl Actor {
         }
     }
 
-    fn input(&mut self, input: Input) {
+    pub(super) fn input(&mut self, input: Input) {
         tracing::debug!(?input, "input");
         let now = self.now();
         let note = self
@@ -480,8 +510,10 @@ impl Actor {
                 let live = self.live(agent);
                 let seen = self.last_seen(agent, instance);
                 let name = self.machine.view(agent).map(|v| v.name).unwrap_or_default();
+                // Fresh for every launch (R-PI-04).
+                let asked = self.hosts.ask_launch(plan.host);
                 self.starter
-                    .launch(agent, instance, *plan, name, live, seen);
+                    .launch(agent, instance, *plan, name, live, seen, asked);
             }
             Effect::Write {
                 instance,
@@ -537,11 +569,35 @@ impl Actor {
                 self.shared.ring();
             }
             Effect::Notice { agent, level, text } => self.notice(agent, level, text, now.wall_ms),
-            // No bridge has joined: only the person hosts agents here, and has no outbox.
-            Effect::Journal { .. }
-            | Effect::Offer { .. }
-            | Effect::Degraded { .. }
-            | Effect::HostClosed { .. } => {}
+            Effect::Journal { host, seq, record } => {
+                if !self.hosts.write(host, seq, record) {
+                    self.backlog.push_back(Input::JournalFailed { host });
+                }
+            }
+            Effect::Offer {
+                host,
+                generation,
+                epoch,
+                mode,
+                deliveries,
+            } => {
+                let news = HostNews::Offer {
+                    epoch,
+                    mode,
+                    deliveries: hosts::offered(&deliveries),
+                };
+                if !self.hosts.tell(Caller { host, generation }, news) {
+                    self.backlog.push_back(Input::HostLeft {
+                        host,
+                        generation,
+                        reason: LeaveReason::Lost,
+                    });
+                }
+            }
+            Effect::Degraded { degraded, .. } => {
+                self.shared.badge(Badge::NotCrashSafe, degraded);
+            }
+            Effect::HostClosed { host, generation } => self.hosts.closed(host, generation),
             Effect::Exit => self.done = true,
         }
     }
@@ -566,7 +622,7 @@ impl Actor {
         self.shared.ring();
     }
 
-    fn live(&mut self, agent: AgentId) -> Arc<AgentLive> {
+    pub(super) fn live(&mut self, agent: AgentId) -> Arc<AgentLive> {
         let side = self
             .sides
             .entry(agent)
@@ -584,51 +640,6 @@ impl Actor {
             }
             self.shared.put(view, &live);
         }
-    }
-
-    /// Writes the record of an agent; what cannot be written now is written later.
-    fn save(&mut self, agent: AgentId) {
-        self.unsaved.insert(agent);
-        if self.write(agent) {
-            self.save_rest();
-        } else {
-            self.saved_or_not();
-        }
-    }
-
-    /// Writes what could not be written before.
-    fn save_rest(&mut self) {
-        for agent in self.unsaved.clone() {
-            self.write(agent);
-        }
-        self.saved_or_not();
-    }
-
-    fn saved_or_not(&mut self) {
-        let lost = !self.unsaved.is_empty();
-        self.save_again = lost.then(|| Instant::now() + SAVE_AGAIN);
-        let badge = lost || self.config.unlogged;
-        self.shared.badge(Badge::NotSaved, badge);
-    }
-
-    /// Writes the record of an agent as it is now. `false` = it is still to be written.
-    fn write(&mut self, agent: AgentId) -> bool {
-        if let Some(mut view) = self.machine.view(agent) {
-            let live = self.live(agent);
-            live.lock().overlay(&mut view);
-            let mark = self.sides.get(&agent).and_then(|s| s.mark.clone());
-            let session = self.machine.session_id(agent).unwrap_or_default();
-            let kind = self.machine.host_kind(agent);
-            let last = self.machine.last_outcome(agent);
-            let record = AgentRecord::of(&view, kind, session, mark, last);
-            let path = self.config.records.join(format!("{agent}.json"));
-            if let Err(error) = record.save(&path) {
-                tracing::error!(%error, "agent record not written");
-                return false;
-            }
-        }
-        self.unsaved.remove(&agent);
-        true
     }
 
     fn due(&mut self) {

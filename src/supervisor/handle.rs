@@ -6,14 +6,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::hosts::HostAsk;
 use super::shared::Shared;
 use super::viewer::Viewer;
-use crate::client::{ErrorCode, FleetClient, Reply, Request, RequestError};
+use crate::client::host::{HostGate, HostHello, HostSeat};
+use crate::client::{BoxFuture, ErrorCode, FleetClient, Reply, Request, RequestError};
 
-/// A request on its way to the actor, with the way back.
-pub(super) struct Ask {
-    pub(super) request: Request,
-    pub(super) reply: oneshot::Sender<Result<Reply, RequestError>>,
+/// What is on its way to the actor, with the way back.
+pub(super) enum Ask {
+    /// Of a viewer or a shell.
+    Request {
+        request: Request,
+        reply: oneshot::Sender<Result<Reply, RequestError>>,
+    },
+    /// Of a Pi session.
+    Host(HostAsk),
 }
 
 /// See the module.
@@ -51,7 +58,7 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         let _waiting = Waiting::new(&self.waiting);
         self.asks
-            .send(Ask { request, reply })
+            .send(Ask::Request { request, reply })
             .await
             .map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
@@ -90,5 +97,20 @@ impl Handle {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended.is_cancelled()
+    }
+}
+
+impl HostGate for Handle {
+    fn join(&self, hello: HostHello) -> BoxFuture<'_, Result<HostSeat, RequestError>> {
+        Box::pin(async move {
+            let gone = || RequestError::new(ErrorCode::Gone, "the core has ended");
+            let (reply, answer) = oneshot::channel();
+            let hello = Box::new(hello);
+            self.asks
+                .send(Ask::Host(HostAsk::Join { hello, reply }))
+                .await
+                .map_err(|_| gone())?;
+            answer.await.map_err(|_| gone())?
+        })
     }
 }

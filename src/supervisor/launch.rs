@@ -1,24 +1,77 @@
 //! How a child is started: its command line and its environment. Pure.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use super::find_pi::PiFound;
+use crate::client::host::Contributions;
 use crate::config::env;
 use crate::fleet::agent::ToolChoice;
 use crate::fleet::ids::{CoreId, InstanceId};
 use crate::fleet::machine::{EnvPairs, LaunchPlan};
+use crate::tools::subagents::SEND;
 
 /// Longest `--name`, in characters (R-LIFE-01).
 const MAX_NAME: usize = 80;
 
-/// What every child is told about where its answers go (R-DELIV-12), in the half that holds before
-/// a child can send messages.
+/// What every child is told about where its answers go (R-DELIV-12).
 pub const REPORT_RULE: &str = "You work as an agent for somebody who is not watching every step. \
 Your final reply of each run reaches them by itself: put the whole report into it. If you cannot go \
 on without a decision, ask for it in that reply and end the reply there; the answer will come as your \
 next message and you go on from where you were. Do not announce progress as a separate report.";
+
+/// The same for a child that can send messages.
+pub const QUESTION_RULE: &str = " The tool agent_send with `@parent` carries only a question you can \
+go on working without an answer to: the answer comes later between two of your steps. Never use it for \
+progress, for results or for a second report. You are @";
+
+/// The same for a child whose parent waits for its first reply.
+pub const WAITED_RULE: &str = " Your parent waits for this reply and reads nothing before it ends: \
+put your questions into the reply.";
+
+/// Who a child is.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity<'a> {
+    /// Its short name.
+    pub name: &'a str,
+    /// The core that starts it.
+    pub core: CoreId,
+    /// The process.
+    pub instance: InstanceId,
+    /// Levels below the top.
+    pub depth: u32,
+    /// How deep agents may go.
+    pub max_depth: u32,
+}
+
+/// Checks what other extensions want a child to have, once more: nothing is coerced (R-PI-04).
+///
+/// # Errors
+/// Generic words: names and values are not repeated.
+pub fn check(extra: Contributions) -> Result<Contributions, String> {
+    let bad_name = |name: &str| {
+        name.is_empty()
+            || name.starts_with(|c: char| c.is_ascii_digit())
+            || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if extra
+        .env
+        .iter()
+        .any(|(name, value)| bad_name(name) || value.contains('\0'))
+    {
+        return Err("another extension wants a variable that cannot be one".to_owned());
+    }
+    if extra
+        .extensions
+        .iter()
+        .any(|path| path.is_empty() || path.contains('\0'))
+    {
+        return Err("another extension wants an extension without a path".to_owned());
+    }
+    Ok(extra)
+}
 
 /// Variables of the asker that would give the child a false identity (R-LIFE-18, case B098), and
 /// those of a terminal it does not have.
@@ -40,7 +93,13 @@ const STALE: &[&str] = &[
 
 /// The command line after the program.
 #[must_use]
-pub fn arguments(plan: &LaunchPlan, session_dir: &Path) -> Vec<OsString> {
+pub fn arguments(
+    plan: &LaunchPlan,
+    session_dir: &Path,
+    bridge: Option<&Path>,
+    extra: &Contributions,
+    name: &str,
+) -> Vec<OsString> {
     let mut args: Vec<OsString> = Vec::new();
     let mut pair = |flag: &str, value: OsString| {
         args.push(flag.into());
@@ -59,16 +118,48 @@ pub fn arguments(plan: &LaunchPlan, session_dir: &Path) -> Vec<OsString> {
     if let Some(level) = plan.spec.thinking {
         pair("--thinking", level.as_str().into());
     }
-    if let ToolChoice::Only(names) = &plan.spec.tools
-        && !names.is_empty()
-    {
+    let mut tools = match &plan.spec.tools {
+        ToolChoice::All => None,
+        ToolChoice::Only(names) => Some(names.clone()),
+    };
+    if let (Some(names), Some(_)) = (&mut tools, bridge) {
+        // Every list keeps the way to the parent (R-TOOL-05).
+        if !names.iter().any(|name| name == SEND) {
+            names.push(SEND.to_owned());
+        }
+    }
+    if let Some(names) = tools.as_ref().filter(|names| !names.is_empty()) {
         pair("--tools", names.join(",").into());
     }
-    pair("--append-system-prompt", REPORT_RULE.into());
-    if plan.spec.tools == ToolChoice::Only(Vec::new()) {
+    pair(
+        "--append-system-prompt",
+        rules(bridge.is_some(), plan.waited_for, name).into(),
+    );
+    if let Some(bridge) = bridge {
+        pair("--extension", bridge.into());
+    }
+    let mut seen = HashSet::new();
+    for extension in extra.extensions.iter().filter(|e| seen.insert(e.as_str())) {
+        pair("--extension", extension.into());
+    }
+    if tools.is_some_and(|names| names.is_empty()) {
         args.push("--no-tools".into());
     }
     args
+}
+
+/// The rules in one text.
+fn rules(can_send: bool, waited_for: bool, name: &str) -> String {
+    let mut text = REPORT_RULE.to_owned();
+    if can_send {
+        text.push_str(QUESTION_RULE);
+        text.push_str(name);
+        text.push('.');
+        if waited_for {
+            text.push_str(WAITED_RULE);
+        }
+    }
+    text
 }
 
 /// One line of at most `max` characters, cut on a character boundary.
@@ -88,9 +179,8 @@ fn one_line(text: &str, max: usize) -> String {
 pub fn environment(
     asker: &EnvPairs,
     pi: &PiFound,
-    name: &str,
-    core: CoreId,
-    instance: InstanceId,
+    extra: &Contributions,
+    identity: &Identity<'_>,
 ) -> Vec<(OsString, OsString)> {
     let os = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
     let mut vars: Vec<(OsString, OsString)> = asker
@@ -109,10 +199,27 @@ pub fn environment(
         vars.retain(|(n, _)| n.as_bytes() != b"PATH");
         vars.push(("PATH".into(), path));
     }
-    vars.push((env::AGENT_ID.into(), name.into()));
-    vars.push((env::DEPTH.into(), "1".into()));
-    vars.push((env::MAX_DEPTH.into(), "1".into()));
-    vars.push((env::INSTANCE.into(), format!("{core}:{instance}").into()));
+    for (name, value) in &extra.env {
+        vars.retain(|(n, _)| n.as_bytes() != name.as_bytes());
+        vars.push((name.into(), value.into()));
+    }
+    // Identity always wins (R-ID-03).
+    let Identity {
+        name,
+        core,
+        instance,
+        depth,
+        max_depth,
+    } = *identity;
+    for (key, value) in [
+        (env::AGENT_ID, name.to_owned()),
+        (env::DEPTH, depth.to_string()),
+        (env::MAX_DEPTH, max_depth.to_string()),
+        (env::INSTANCE, format!("{core}:{instance}")),
+    ] {
+        vars.retain(|(n, _)| n.as_bytes() != key.as_bytes());
+        vars.push((key.into(), value.into()));
+    }
     vars
 }
 

@@ -6,12 +6,16 @@ mod answers;
 mod child;
 pub mod find_pi;
 mod handle;
+mod host_calls;
+mod host_link;
+mod hosts;
 pub mod journal;
 pub mod launch;
 pub mod leftovers;
 mod live;
 pub mod pipe;
 pub mod record;
+mod saving;
 pub mod session_file;
 mod shared;
 mod start;
@@ -60,8 +64,17 @@ pub struct SupervisorConfig {
     pub guard: Option<u32>,
     /// Folder of the agents' saved sessions.
     pub sessions: PathBuf,
-    /// Folder of the agents' records.
+    /// Folder of the records of the person's agents.
     pub records: PathBuf,
+    /// Folder of the folders with the records of Pi sessions' agents.
+    pub session_records: PathBuf,
+    /// A person's core: the person's agents are there from the start. Those of a Pi session come
+    /// with it.
+    pub person: bool,
+    /// Folder of the hosts' journals.
+    pub journals: PathBuf,
+    /// The bridge that every child is given, if it could be written.
+    pub bridge: Option<PathBuf>,
     /// Folder of the session locks.
     pub session_locks: PathBuf,
     /// Longest record of a child, in bytes.
@@ -104,8 +117,18 @@ impl Supervisor {
             ended: CancellationToken::new(),
             waiting: Arc::default(),
         };
-        let mut actor = actor::Actor::new(Arc::clone(&config), Arc::clone(&shared), events_in);
-        match record::load_all(&config.records) {
+        let mut actor = actor::Actor::new(
+            Arc::clone(&config),
+            Arc::clone(&shared),
+            handle.asks.clone(),
+            events_in,
+        );
+        let on_record = if config.person {
+            record::load_all(&config.records)
+        } else {
+            Ok(Default::default())
+        };
+        match on_record {
             Ok((records, problems)) => {
                 shared.badge(Badge::Unreadable, !problems.is_empty());
                 for problem in problems {

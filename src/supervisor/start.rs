@@ -12,11 +12,14 @@ use super::SupervisorConfig;
 use super::actor::{Event, child_env, started};
 use super::child::{self, ChildHandle, ChildSetup};
 use super::find_pi::{self, PiFound, PiProblem};
+use super::hosts::LAUNCH_ANSWER;
 use super::launch;
+use super::launch::Identity;
 use super::live::AgentLive;
 use super::session_file::{self, SessionMark};
 use super::shared::Shared;
 use super::witness::Witness;
+use crate::client::host::Contributions;
 use crate::client::{ErrorCode, Reply, RequestError, SpawnRequest};
 use crate::fleet::agent::{AgentSpec, ToolChoice};
 use crate::fleet::history::{Asked, Beginning};
@@ -106,7 +109,16 @@ impl Starter {
     }
 
     /// Checks a spawn on disk and hands it to the machine, or refuses it with nothing done.
-    pub(super) fn check_spawn(&self, request: SpawnRequest, call: CallId, reply: Reply1) {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn check_spawn(
+        &self,
+        request: SpawnRequest,
+        by: Caller,
+        mode: SpawnMode,
+        folder: PathBuf,
+        call: CallId,
+        reply: Reply1,
+    ) {
         let (config, events, found) = (
             Arc::clone(&self.config),
             self.events.clone(),
@@ -116,7 +128,7 @@ impl Starter {
         tokio::spawn(async move {
             let checked = tokio::task::spawn_blocking(move || {
                 let env = child_env(&request.env);
-                let cwd = check_cwd(&config.folder, request.cwd.as_deref())?;
+                let cwd = check_cwd(&folder, request.cwd.as_deref())?;
                 find(&config, &found, &env.0).map_err(|r| {
                     let mut error = RequestError::new(ErrorCode::StartFailed, r.reason);
                     error.hint = r.hint;
@@ -125,11 +137,8 @@ impl Starter {
                 check_tools(&request.tools)?;
                 Ok::<Input, RequestError>(Input::Spawn {
                     call,
-                    by: Caller {
-                        host: config.host,
-                        generation: 1,
-                    },
-                    mode: SpawnMode::Background,
+                    by,
+                    mode,
                     agent: AgentId::fresh(),
                     instance: InstanceId::fresh(),
                     message: MessageId::fresh(),
@@ -171,6 +180,7 @@ impl Starter {
     }
 
     /// Starts a process.
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn launch(
         &mut self,
         agent: AgentId,
@@ -179,6 +189,7 @@ impl Starter {
         name: String,
         live: Arc<AgentLive>,
         seen: LastSeen,
+        asked: Option<LaunchAnswer>,
     ) {
         self.launching.insert(instance, agent);
         let (config, shared, events, found) = (
@@ -196,6 +207,18 @@ impl Starter {
                 mark = looking.await.unwrap_or_default();
             }
             let then = mark.clone();
+            let extra = match contributions(asked).await {
+                Ok(extra) => extra,
+                Err(reason) => {
+                    let failed = Input::LaunchFailed {
+                        instance,
+                        reason,
+                        hint: None,
+                    };
+                    let _ = events.send(Event::Input(failed)).await;
+                    return;
+                }
+            };
             let result = tokio::task::spawn_blocking(move || {
                 let _entered = runtime.enter();
                 let lock = session_lock(&config.session_locks, &plan.session_id)?;
@@ -205,8 +228,8 @@ impl Starter {
                 }
                 let witness = Arc::new(Witness::new(before));
                 start(
-                    &config, &found, &plan, &name, instance, live, shared, events_in, lock, alive,
-                    witness,
+                    &config, &found, &plan, &extra, &name, instance, live, shared, events_in, lock,
+                    alive, witness,
                 )
             })
             .await
@@ -265,6 +288,7 @@ fn start(
     config: &SupervisorConfig,
     found: &Mutex<Found>,
     plan: &LaunchPlan,
+    extra: &Contributions,
     name: &str,
     instance: InstanceId,
     live: Arc<AgentLive>,
@@ -286,8 +310,25 @@ fn start(
     })?;
     let mut argv = pi.argv.iter().cloned();
     let program = argv.next().ok_or_else(|| "no Pi to start".to_owned())?;
-    let args = argv.chain(launch::arguments(plan, &config.sessions));
-    let env = launch::environment(&plan.env.0, &pi, name, config.core, instance);
+    let args = argv.chain(launch::arguments(
+        plan,
+        &config.sessions,
+        config.bridge.as_deref(),
+        extra,
+        name,
+    ));
+    let env = launch::environment(
+        &plan.env.0,
+        &pi,
+        extra,
+        &Identity {
+            name,
+            core: config.core,
+            instance,
+            depth: plan.depth,
+            max_depth: config.machine.max_depth,
+        },
+    );
     let command = spawn::command(&program, args, env, &plan.spec.cwd);
     child::start(
         command,
@@ -310,6 +351,26 @@ fn start(
         },
     )
     .map_err(|e| Refusal::of_system(&format!("cannot start {}", program.to_string_lossy()), &e))
+}
+
+/// The answer of a Pi session to the question what its other extensions want a child to have.
+pub(super) type LaunchAnswer = oneshot::Receiver<Result<Contributions, String>>;
+
+/// Waits for that answer. What an extension said when it rejected the launch is not repeated
+/// (R-PI-04).
+async fn contributions(asked: Option<LaunchAnswer>) -> Result<Contributions, String> {
+    let Some(asked) = asked else {
+        return Ok(Contributions::default());
+    };
+    match tokio::time::timeout(LAUNCH_ANSWER, asked).await {
+        Ok(Ok(Ok(extra))) => launch::check(extra),
+        Ok(Ok(Err(_))) => Err("another extension of the session rejected the launch".to_owned()),
+        Ok(Err(_)) => Err("the session ended before the launch".to_owned()),
+        Err(_) => Err(format!(
+            "the session did not say within {} s what its extensions add to the launch",
+            LAUNCH_ANSWER.as_secs()
+        )),
+    }
 }
 
 /// Finds Pi for this environment; what was found is remembered per PATH.

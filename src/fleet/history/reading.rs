@@ -112,7 +112,8 @@ pub(super) fn input(input: &Input) -> Read {
         | Input::Offered { .. }
         | Input::Journaled { .. }
         | Input::JournalFailed { .. }
-        | Input::JournalRecovered { .. } => everyone(What::HostNews),
+        | Input::JournalRecovered { .. }
+        | Input::JournalRead { .. } => everyone(What::HostNews),
         Input::Launched { instance, pid } => of(instance, What::Started { pid: *pid }),
         Input::LaunchFailed {
             instance,

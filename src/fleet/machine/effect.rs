@@ -37,6 +37,8 @@ pub struct LaunchPlan {
     pub host: Caller,
     /// Levels below the top: 1 = an agent of a person or a Pi session.
     pub depth: u32,
+    /// A tool call waits for its first result.
+    pub waited_for: bool,
     /// Pi's session id, given by us.
     pub session_id: String,
     /// Saved session to go on with, once a process named it.

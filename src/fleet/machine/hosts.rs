@@ -62,6 +62,7 @@ pub(super) struct Joining {
     pub(super) kind: HostKind,
     pub(super) generation: u64,
     pub(super) known: Vec<DeliveryId>,
+    pub(super) undecided: Vec<DeliveryId>,
     pub(super) durable: bool,
     pub(super) journal: Vec<JournalRecord>,
 }
@@ -183,6 +184,7 @@ impl Machine {
                 outbox.restore(joining.journal);
             }
             outbox.join(joining.generation, &joining.known, joining.durable);
+            outbox.hold(joining.generation, &joining.undecided);
         }
         self.answer(call, Ok(Reply::Done));
     }
@@ -276,8 +278,13 @@ impl Machine {
             match answer {
                 OfferAnswer::Taken => outbox.taken(generation, epoch),
                 OfferAnswer::Refused => outbox.refused(generation, epoch),
-                OfferAnswer::Checked { found, durable } => {
+                OfferAnswer::Checked {
+                    found,
+                    missing,
+                    durable,
+                } => {
                     outbox.checked(generation, epoch, found, *durable);
+                    outbox.missing(generation, missing);
                 }
             }
         }
@@ -288,7 +295,11 @@ impl Machine {
             match event {
                 JournalEvent::Synced(seq) => outbox.journaled(seq),
                 JournalEvent::Failed => outbox.journal_failed(),
-                JournalEvent::Recovered(seq) => outbox.journal_recovered(seq),
+                JournalEvent::Read(records) => outbox.restore(records),
+                JournalEvent::Recovered(seq, records) => {
+                    outbox.restore(records);
+                    outbox.journal_recovered(seq);
+                }
             }
         }
     }
@@ -349,5 +360,6 @@ impl Machine {
 pub(super) enum JournalEvent {
     Synced(u64),
     Failed,
-    Recovered(u64),
+    Recovered(u64, Vec<JournalRecord>),
+    Read(Vec<JournalRecord>),
 }

@@ -111,6 +111,8 @@ pub enum OfferAnswer {
     Checked {
         /// Ids that are among the entries.
         found: Vec<DeliveryId>,
+        /// Ids of an earlier connection that are not.
+        missing: Vec<DeliveryId>,
         /// The session file exists, or the session is ephemeral.
         durable: bool,
     },
@@ -244,6 +246,8 @@ pub enum Input {
         generation: u64,
         /// Deliveries found anywhere in its session (R-DELIV-05).
         known: Vec<DeliveryId>,
+        /// Deliveries it handed over in an earlier connection and has not looked for yet.
+        undecided: Vec<DeliveryId>,
         /// The session file exists, or the session is ephemeral.
         durable: bool,
         /// What its journal held. Only looked at when this core meets the host for the first time.
@@ -273,7 +277,7 @@ pub enum Input {
         host: HostId,
         /// Of which generation.
         generation: u64,
-        /// Which offer.
+        /// Which offer; 0 = none of this generation.
         epoch: u64,
         /// What.
         answer: OfferAnswer,
@@ -296,6 +300,15 @@ pub enum Input {
         host: HostId,
         /// Number of the last one.
         seq: u64,
+        /// What was in a file that could not be read before.
+        records: Vec<JournalRecord>,
+    },
+    /// A journal that could not be read before was; it still cannot be written.
+    JournalRead {
+        /// Of which host.
+        host: HostId,
+        /// What was in it.
+        records: Vec<JournalRecord>,
     },
     /// A timer is over.
     Timer(Timer),

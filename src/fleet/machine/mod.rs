@@ -134,6 +134,7 @@ impl Machine {
                 kind,
                 generation,
                 known,
+                undecided,
                 durable,
                 journal,
             } => {
@@ -142,6 +143,7 @@ impl Machine {
                     kind,
                     generation,
                     known,
+                    undecided,
                     durable,
                     journal,
                 };
@@ -165,8 +167,11 @@ impl Machine {
             } => self.offered(Caller { host, generation }, epoch, &answer),
             Input::Journaled { host, seq } => self.journal(host, JournalEvent::Synced(seq)),
             Input::JournalFailed { host } => self.journal(host, JournalEvent::Failed),
-            Input::JournalRecovered { host, seq } => {
-                self.journal(host, JournalEvent::Recovered(seq));
+            Input::JournalRecovered { host, seq, records } => {
+                self.journal(host, JournalEvent::Recovered(seq, records));
+            }
+            Input::JournalRead { host, records } => {
+                self.journal(host, JournalEvent::Read(records));
             }
             Input::Timer(timer) => self.timer(now, timer),
         }
@@ -215,6 +220,7 @@ impl Machine {
             spec: agent.spec.clone(),
             host,
             depth,
+            waited_for: agent.wait_for_result,
             session_id: agent.session_id.clone(),
             resume: agent.session_path.clone(),
             env: first.env.clone(),

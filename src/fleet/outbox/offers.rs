@@ -125,6 +125,37 @@ impl Outbox {
         self.pump();
     }
 
+    /// The bridge handed these over in an earlier connection and has not looked for them yet: they are not offered
+    /// until it has ([`Outbox::checked`], [`Outbox::missing`]). To be said after the join, before the first state.
+    pub fn hold(&mut self, generation: u64, ids: &[DeliveryId]) {
+        if !self.offers.is_current(generation) {
+            return;
+        }
+        for id in ids {
+            if let Some(entry) = self.entries.get_mut(id)
+                && entry.state == State::Ready
+            {
+                entry.state = State::Unsure;
+            }
+        }
+        self.pump();
+    }
+
+    /// The bridge looked for what it held over from an earlier connection, and these are not in the session.
+    pub fn missing(&mut self, generation: u64, ids: &[DeliveryId]) {
+        if !self.offers.is_current(generation) {
+            return;
+        }
+        for id in ids {
+            if let Some(entry) = self.entries.get_mut(id)
+                && entry.state == State::Unsure
+            {
+                entry.state = State::Ready;
+            }
+        }
+        self.pump();
+    }
+
     /// The bridge is gone: its connection, its Pi, or the session it had. Its calls are gone with it, and so are their
     /// claims. Nothing is offered until the next join of the same session.
     pub fn leave(&mut self) {

@@ -166,6 +166,7 @@ fn badge_text(badge: Badge) -> &'static str {
         Badge::Unguarded => "unguarded",
         Badge::NotSaved => "not saved",
         Badge::Unreadable => "damaged record, see doctor",
+        Badge::NotCrashSafe => "not crash-safe",
     }
 }
 

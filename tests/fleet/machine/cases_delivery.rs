@@ -63,6 +63,7 @@ fn deliver(w: &mut World) {
             w,
             epoch,
             OfferAnswer::Checked {
+                missing: Vec::new(),
                 found,
                 durable: true,
             },

@@ -296,6 +296,7 @@ fn what_was_taken_and_found_is_never_offered_again() {
     w.input(answer(OfferAnswer::Taken));
     w.input(answer(OfferAnswer::Checked {
         found: vec![id],
+        missing: Vec::new(),
         durable: true,
     }));
     state(&mut w, Activity::Idle);

@@ -35,6 +35,7 @@ pub fn join(w: &mut World, caller: Caller, kind: HostKind) -> CallId {
         kind,
         generation: caller.generation,
         known: Vec::new(),
+        undecided: Vec::new(),
         durable: true,
         journal: Vec::new(),
     });

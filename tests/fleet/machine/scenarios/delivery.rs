@@ -242,6 +242,7 @@ fn s41_a_delivery_that_fails_twice_is_tried_again_and_dropped_never() {
                     &mut w,
                     epoch,
                     OfferAnswer::Checked {
+                        missing: Vec::new(),
                         found: Vec::new(),
                         durable: true,
                     },
@@ -255,6 +256,7 @@ fn s41_a_delivery_that_fails_twice_is_tried_again_and_dropped_never() {
             &mut w,
             epoch,
             OfferAnswer::Checked {
+                missing: Vec::new(),
                 found,
                 durable: true,
             },

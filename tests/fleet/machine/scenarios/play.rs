@@ -130,6 +130,7 @@ impl Play {
             kind: HostKind::Pi,
             generation: self.pi.generation,
             known,
+            undecided: Vec::new(),
             durable: true,
             journal: Vec::new(),
         });
@@ -193,6 +194,7 @@ impl Play {
                 self.watch.session.extend(offer.ids.iter().copied());
             }
             OfferAnswer::Checked {
+                missing: Vec::new(),
                 found: if arrived { offer.ids } else { Vec::new() },
                 durable: true,
             }
@@ -325,6 +327,7 @@ impl Play {
                 kind: HostKind::Nested { agent },
                 generation: 1,
                 known: Vec::new(),
+                undecided: Vec::new(),
                 durable: true,
                 journal: Vec::new(),
             });

@@ -65,6 +65,7 @@ fn join_with(w: &mut World, journal: Vec<JournalRecord>) {
         kind: HostKind::Pi,
         generation,
         known: Vec::new(),
+        undecided: Vec::new(),
         durable: true,
         journal,
     });
