@@ -8,6 +8,7 @@ mod boundaries;
 mod identity;
 mod launch;
 mod loss;
+mod outbox;
 mod refusals;
 mod screen;
 mod sessions;
