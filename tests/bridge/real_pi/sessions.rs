@@ -296,6 +296,8 @@ fn a_wake_that_pi_puts_off_is_waited_for() {
         );
         std::fs::write(world.pi.work().join("hold-settled"), "").unwrap();
         world.rpc.prompt("first");
+        // Idle again, not idle still.
+        core.wait_told("host/state", |state| state["state"] == "busy");
         core.wait_state("idle");
         world.rpc.send(
             "prompt",
