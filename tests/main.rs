@@ -10,6 +10,7 @@ mod e2e;
 mod fleet;
 mod pi;
 mod proc;
+mod sim;
 mod supervisor;
 mod support;
 mod tui;

@@ -5,7 +5,7 @@ use super::Machine;
 use super::effect::{ChildCommand, Effect};
 use super::facts::{ID_ABORT, ID_CLEAR};
 use super::input::Timer;
-use super::state::{AbortStep, Aborting, Phase};
+use super::state::{AbortStep, Aborting, Message, Phase};
 use crate::fleet::answer::{ErrorCode, Reply};
 use crate::fleet::ids::{AgentId, CallId, InstanceId};
 use crate::fleet::interpret::ResponseData;
@@ -113,16 +113,24 @@ impl Machine {
         }
         a.step = AbortStep::Aborting;
         if let Ok(ResponseData::Dropped(texts)) = result {
-            for text in &texts {
-                if let Some(at) = agent
-                    .queue
-                    .iter()
-                    .position(|m| m.state == MessageState::Accepted && m.text == *text)
-                {
-                    agent.queue.remove(at);
+            for text in texts {
+                let ours = |m: &Message| m.state == MessageState::Accepted && m.text == text;
+                match agent.queue.iter().position(ours) {
+                    Some(at) => {
+                        agent.queue.remove(at);
+                    }
+                    None if i.late.contains(&text) => {
+                        // Its sender has it back.
+                        i.late.retain(|late| *late != text);
+                        continue;
+                    }
+                    // A stop came between and has named it as not delivered.
+                    None if agent.ending.is_some() => continue,
+                    // Another's: an extension put it there.
+                    None => {}
                 }
+                a.returned.push(text);
             }
-            a.returned.extend(texts);
         }
         self.write(instance, ID_ABORT, ChildCommand::Abort);
         self.publish(id);

@@ -88,6 +88,7 @@ impl First {
             initial,
             claims,
             seen: false,
+            next: false,
             instance: self.instance,
             env: self.env,
         }
@@ -329,8 +330,43 @@ impl Machine {
             let timer = Timer::Prompt(i.id, message);
             self.out.push(Effect::Disarm(timer));
         }
+        self.tell_undelivered(id, gone, code, why);
+    }
+
+    pub(super) fn tell_undelivered(
+        &mut self,
+        id: AgentId,
+        gone: Vec<Message>,
+        code: ErrorCode,
+        why: &str,
+    ) {
         for message in gone {
+            let reply = self.agent(id).map(|a| a.accepted(&message, false));
+            let result = message.initial && self.agent(id).is_some_and(|a| a.wait_for_result);
+            let run = self
+                .agent(id)
+                .and_then(|a| a.instance.as_ref()?.run.as_ref())
+                .map(|run| run.seq);
             match message.call {
+                // The model has it, only the child's answer is missing: the end of the run answers.
+                Some(call)
+                    if message.seen
+                        && result
+                        && let Some(run) = run =>
+                {
+                    if let Some(agent) = self.agent_mut(id) {
+                        agent.wait_for_result = false;
+                        agent.foreground = Some(call);
+                    }
+                    self.claim_run(id, run);
+                }
+                Some(call) if message.seen && !result => {
+                    self.out.extend(reply.map(|reply| Effect::Answer {
+                        call,
+                        answer: Ok(reply),
+                    }));
+                }
+                None if message.seen => {}
                 Some(call) if message.initial => {
                     self.silence(id, Suppression::StartFailed);
                     self.refuse(call, code, format!("not started: {why}"));
@@ -384,19 +420,23 @@ impl Machine {
                 ending.calls.extend(call);
                 // The first deliberate cause stays: it decides who hears of it.
                 if matches!(why, EndWhy::Stop(_)) && !matches!(ending.why, EndWhy::Stop(_)) {
-                    ending.why = why.clone();
+                    ending.why = why;
                 }
             }
             slot @ None => {
                 *slot = Some(Ending {
-                    why: why.clone(),
+                    why,
                     calls: call.into_iter().collect(),
                 });
             }
         }
+        // A stop that came first stays a stop.
+        let failed = match agent.ending.as_ref().map(|e| &e.why) {
+            Some(EndWhy::Failed(reason)) => Some(reason.clone()),
+            _ => None,
+        };
         let phase = agent.instance.as_ref().map(|i| i.phase);
-        if let EndWhy::Failed(reason) = &why {
-            let reason = reason.clone();
+        if let Some(reason) = failed {
             self.status(now, id, Status::Failed { reason });
         }
         // Its own agents end with it, all at the same time (R-ID-04).

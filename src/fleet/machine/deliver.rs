@@ -173,6 +173,17 @@ impl Machine {
     ) {
         let took_ms = u64::try_from(now.mono.saturating_sub(run.started.mono).as_millis())
             .unwrap_or(u64::MAX);
+        // The model has the task, only Pi's answer to it is missing: who waits for the result waits
+        // for this one.
+        let inflight = self.agent(id).and_then(|a| a.instance.as_ref()?.inflight);
+        if let Some(message) = inflight
+            && self.agent(id).is_some_and(|a| {
+                a.wait_for_result && a.queue.iter().any(|m| m.id == message && m.seen)
+            })
+        {
+            self.wait_for_result(id, message);
+            self.claim_run(id, run.seq);
+        }
         let stays = self.stays_idle(id, outcome);
         let Some(agent) = self.agent_mut(id) else {
             return;
@@ -248,6 +259,21 @@ impl Machine {
                     }
                 }
             }
+        }
+    }
+
+    /// The call that waits for the result claims this run, unless its session has ended: its claim
+    /// ended with it.
+    pub(super) fn claim_run(&mut self, id: AgentId, run: u64) {
+        let open = self.host_of(id).is_some_and(|h| h.open);
+        let Some(agent) = self.agent(id).filter(|_| open) else {
+            return;
+        };
+        let (call, instance) = (agent.foreground, agent.instance.as_ref().map(|i| i.id));
+        if let (Some(call), Some(instance)) = (call, instance)
+            && let Some(outbox) = self.outbox_of(id)
+        {
+            outbox.claim(CompletionId { instance, run }, call);
         }
     }
 

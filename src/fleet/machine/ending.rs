@@ -130,7 +130,10 @@ impl Machine {
         let why = agent.ending.as_ref().map(|e| e.why.clone());
         let was = agent.status.clone();
         // Its spawn fails: what it did by itself before is not told either (R-DELIV-09).
-        let unstarted = agent.queue.iter().any(|m| m.initial && m.call.is_some());
+        let unstarted = agent
+            .queue
+            .iter()
+            .any(|m| m.initial && m.call.is_some() && !m.seen);
         if unstarted {
             self.silence(id, Suppression::StartFailed);
         }
@@ -227,11 +230,22 @@ impl Machine {
         };
         agent.instance = None;
         let calls = agent.ending.take().map(|e| e.calls).unwrap_or_default();
+        // A message is worth one launch: what this process was started for is not a reason to start
+        // another one (R-LIFE-11: no restart loop; the id of a process is used once).
+        let (over, mut kept): (Vec<_>, Vec<_>) =
+            agent.queue.drain(..).partition(|m| m.instance == instance);
         // What the dead process had accepted and not consumed goes to the next one: it is proven
         // that it was not consumed, since the process is gone (R-DELIV-11).
-        for message in &mut agent.queue {
+        for message in &mut kept {
             message.state = MessageState::Queued;
         }
+        agent.queue = kept.into();
+        self.tell_undelivered(
+            id,
+            over,
+            ErrorCode::Gone,
+            "the process that was started for it ended first",
+        );
         if killed > 0 {
             self.notice(
                 id,

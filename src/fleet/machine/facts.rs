@@ -58,14 +58,19 @@ impl Machine {
             } => self.response(now, id, instance, &response, result),
             Fact::RunStarted => self.run_started(now, id, instance),
             Fact::RunEnded(end) => self.run_ended(now, id, end),
-            Fact::StraySettled => self.out.push(Effect::Arm {
-                timer: Timer::AskState(instance),
-                after: ASK_STATE,
-            }),
+            Fact::StraySettled => {
+                if self.phase_of(id) == Some(Phase::Live) {
+                    self.out.push(Effect::Arm {
+                        timer: Timer::AskState(instance),
+                        after: ASK_STATE,
+                    });
+                }
+            }
             Fact::CompactionStarted => {
                 if let Some(i) = self.instance_mut(id) {
                     i.compacting = true;
                 }
+                self.publish(id);
             }
             Fact::CompactionEnded => {
                 self.out.push(Effect::Disarm(Timer::Compaction(instance)));
@@ -321,7 +326,7 @@ impl Machine {
                     ),
                 );
             }
-            self.status(now, id, Status::Idle);
+            self.settle_without_run(now, id);
             self.pump(id);
         }
     }
@@ -390,7 +395,6 @@ impl Machine {
         let Some(run) = i.run.take() else {
             return;
         };
-        let held = i.held.clone();
         let unanswered = i.inflight.is_some();
         let outcome = match (&agent.ending, end.outcome()) {
             (Some(ending), _) if matches!(ending.why, EndWhy::Stop(_)) => match ending.why {
@@ -406,21 +410,35 @@ impl Machine {
         };
         self.out.push(Effect::Disarm(Timer::Run(instance, run.seq)));
         self.freeze_run(now, id, run, &outcome, &end);
+        let more = self.unseen(id);
+        let run_begins = self.config.run_begins;
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
-        // Accepted, not in the child's queue and never seen as text: the child expanded it.
-        agent
-            .queue
-            .retain(|m| m.state != MessageState::Accepted || held.contains(&m.text));
         let ending = agent.ending.is_some();
-        let waiting = agent.queue.iter().any(|m| m.state == MessageState::Queued);
-        let persistent = agent.spec.persistent;
+        if let Some(claims) = more
+            && !ending
+            && let Some(i) = agent.instance.as_mut()
+        {
+            i.run_expected = true;
+            i.run_asked = 0;
+            if claims {
+                self.own_expected_run(id);
+            }
+            self.out.push(Effect::Arm {
+                timer: Timer::RunBegins(instance),
+                after: run_begins,
+            });
+        }
+        let Some(agent) = self.agent_mut(id) else {
+            return;
+        };
+        let stays = agent.stays();
         if !ending {
             match &outcome {
-                // A prompt is on its way: its answer decides what comes next.
-                _ if unanswered => {}
-                Outcome::Completed { .. } | Outcome::Stopped { .. } if persistent || waiting => {
+                // A prompt is on its way, or accepted for the next run: that decides what comes next.
+                _ if unanswered || more.is_some() => {}
+                Outcome::Completed { .. } | Outcome::Stopped { .. } if stays => {
                     agent.set_status(now, Status::Idle);
                 }
                 Outcome::Completed { .. } => {

@@ -93,7 +93,7 @@ impl Machine {
             Ok(Disposition::Started) => self.accepted(now, id, message, claims, false),
             Ok(Disposition::Queued) => self.accepted(now, id, message, claims, true),
             Ok(Disposition::Handled) => self.handled(now, id, message),
-            Ok(Disposition::Missing) => self.not_accepted(
+            Ok(Disposition::Missing) => self.doubtful(
                 now,
                 id,
                 message,
@@ -104,6 +104,11 @@ impl Machine {
             }
             Err(error) => self.not_accepted(now, id, message, &error),
         }
+        self.lane_free(id);
+    }
+
+    /// No prompt is unanswered: an abort that waited for that goes on, else the next message.
+    fn lane_free(&mut self, id: AgentId) {
         if self
             .instance_mut(id)
             .and_then(|i| i.aborting.as_ref())
@@ -115,7 +120,7 @@ impl Machine {
     }
 
     /// The task of a foreground spawn was accepted: its call waits for the result now.
-    fn wait_for_result(&mut self, id: AgentId, message: MessageId) {
+    pub(super) fn wait_for_result(&mut self, id: AgentId, message: MessageId) {
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
@@ -129,33 +134,29 @@ impl Machine {
         let Some((agent, instance)) = self.both(id) else {
             return;
         };
-        let path = agent.session_path.clone();
-        let name = agent.name.clone();
+        let running = agent.instance.as_ref().is_some_and(|i| i.run.is_some());
         let mut answer = None;
+        let mut seen = false;
         if let Some(m) = agent.queue.iter_mut().find(|m| m.id == message) {
             m.state = MessageState::Accepted;
-            answer = m.call.take().map(|call| {
-                let reply = if m.initial {
-                    Reply::Spawned {
-                        agent: id,
-                        name,
-                        session_path: path,
-                    }
-                } else {
-                    Reply::Sent {
-                        message,
-                        revived: m.revived,
-                        steered,
-                    }
-                };
-                (call, reply)
-            });
+            m.next = running && !steered && !m.seen;
+            seen = m.seen;
+            let m = m.clone();
+            answer = m.call.map(|call| (call, agent.accepted(&m, steered)));
+            if let Some(m) = agent.queue.iter_mut().find(|m| m.id == message) {
+                m.call = None;
+            }
         }
         agent.queue.retain(|m| !(m.id == message && m.seen));
-        agent.set_status(now, Status::Running);
+        // Seen and no run: its run is over already.
+        let over = seen && !running;
+        if !over {
+            agent.set_status(now, Status::Running);
+        }
         let mut expect = false;
         if let Some(i) = agent.instance.as_mut()
             && i.run.is_none()
+            && !over
         {
             i.run_expected = true;
             i.run_asked = 0;
@@ -172,6 +173,9 @@ impl Machine {
         }
         if let Some((call, reply)) = answer {
             self.answer(call, Ok(reply));
+        }
+        if over {
+            self.settle_without_run(now, id);
         }
         self.out.push(Effect::Save(id));
         self.publish(id);
@@ -208,16 +212,38 @@ impl Machine {
         self.settle_without_run(now, id);
     }
 
-    /// A resident that has no run and is not about to have one is idle.
-    fn settle_without_run(&mut self, now: Now, id: AgentId) {
-        let busy = self
-            .instance_mut(id)
-            .is_none_or(|i| i.run.is_some() || i.run_expected);
+    /// A resident that has no run and is not about to have one is idle, or done if it does not stay
+    /// (R-LIFE-16).
+    pub(super) fn settle_without_run(&mut self, now: Now, id: AgentId) {
+        let Some(agent) = self.agent(id) else {
+            return;
+        };
+        let stays = agent.stays();
+        let busy = agent.ending.is_some()
+            || agent
+                .instance
+                .as_ref()
+                .is_none_or(|i| i.run.is_some() || i.run_expected);
         if busy {
             self.publish(id);
-        } else {
-            self.status(now, id, Status::Idle);
+            return;
         }
+        self.status(now, id, Status::Idle);
+        if !stays {
+            self.status(now, id, Status::Completed);
+            self.begin_ending(now, id, EndWhy::InOrder, None);
+        }
+    }
+
+    /// Its sender gets it back, and the child may act on it all the same.
+    fn doubtful(&mut self, now: Now, id: AgentId, message: MessageId, why: &str) {
+        if let Some(agent) = self.agent_mut(id)
+            && let Some(m) = agent.queue.iter().find(|m| m.id == message)
+            && let Some(i) = agent.instance.as_mut()
+        {
+            i.late.push(m.text.clone());
+        }
+        self.not_accepted(now, id, message, why);
     }
 
     fn not_accepted(&mut self, now: Now, id: AgentId, message: MessageId, why: &str) {
@@ -274,6 +300,7 @@ impl Machine {
         if let Some(i) = self.instance_mut(id) {
             i.compacting = false;
         }
+        self.publish(id);
         self.pump(id);
     }
 
@@ -293,18 +320,26 @@ impl Machine {
             .agent(id)
             .and_then(|a| a.queue.iter().find(|m| m.id == message))
             .is_some_and(|m| m.claims);
+        let seen = self.agent(id).is_some_and(|a| {
+            let running = a.instance.as_ref().is_some_and(|i| i.run.is_some());
+            a.queue.iter().any(|m| m.id == message && m.seen) && (running || !a.wait_for_result)
+        });
+        if seen {
+            // It did act on it: the answer alone is missing.
+            let waits = self.agent(id).is_some_and(|a| a.wait_for_result);
+            if waits {
+                self.wait_for_result(id, message);
+            }
+            self.prompt_decided(id, claims, Some(Disposition::Queued));
+            self.accepted(now, id, message, claims, true);
+            self.lane_free(id);
+            return;
+        }
         self.prompt_decided(id, claims, None);
         let time = super::time_words(self.config.prompt_deadline);
         let why = format!("no answer to the prompt within {time}; it may still act on it");
-        self.not_accepted(now, id, message, &why);
-        if self
-            .instance_mut(id)
-            .and_then(|i| i.aborting.as_ref())
-            .is_some_and(|a| a.step == AbortStep::AwaitPrompt)
-        {
-            self.abort_next(id);
-        }
-        self.pump(id);
+        self.doubtful(now, id, message, &why);
+        self.lane_free(id);
     }
 
     pub(super) fn take_message(&mut self, id: AgentId, message: MessageId) -> Option<Message> {
@@ -319,10 +354,18 @@ impl Machine {
             return;
         };
         let given = |m: &Message| m.state != MessageState::Queued;
-        let at = agent
-            .queue
-            .iter()
-            .position(|m| given(m) && m.text == text)
+        let exact = agent.queue.iter().position(|m| given(m) && m.text == text);
+        // One whose answer came too late: its sender was told so already.
+        if let Some(i) = agent.instance.as_mut()
+            && let Some(at) = i.late.iter().position(|late| late == text).or_else(|| {
+                let expanded = |late: &String| late.trim_start().starts_with('/');
+                i.late.iter().position(expanded).filter(|_| exact.is_none())
+            })
+        {
+            i.late.remove(at);
+            return;
+        }
+        let at = exact
             // Templates and skills are expanded by the child: the oldest one that can have been.
             .or_else(|| {
                 agent
@@ -340,6 +383,43 @@ impl Machine {
             }
             agent.queue.remove(at);
             self.publish(id);
+        } else if let Some(i) = agent.instance.as_mut() {
+            i.rewritten += 1;
         }
+    }
+
+    /// At the end of a run, what became of messages that were accepted and not seen as text:
+    /// the child still holds them, they start the next run, the child rewrote them, or they are lost
+    /// and their sender has to know (R-DELIV-11). When another run is to come: whether the host owns it.
+    pub(super) fn unseen(&mut self, id: AgentId) -> Option<bool> {
+        let agent = self.agent_mut(id)?;
+        let i = agent.instance.as_mut()?;
+        let mut more = None;
+        let mut lost = Vec::new();
+        agent.queue.retain_mut(|m| {
+            if m.state != MessageState::Accepted || i.held.contains(&m.text) {
+                return true;
+            }
+            if std::mem::take(&mut m.next) {
+                more = Some(m.claims || more == Some(true));
+                return true;
+            }
+            match i.rewritten.checked_sub(1) {
+                Some(rest) => i.rewritten = rest,
+                None => lost.push(m.text.clone()),
+            }
+            false
+        });
+        i.rewritten = 0;
+        for text in lost {
+            self.notice(
+                id,
+                Level::Error,
+                format!(
+                    "accepted, but the model never saw it; send it again if it is still wanted:\n{text}"
+                ),
+            );
+        }
+        more
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::input::{ChildEnv, Exit, Now};
 use super::table::{self, State};
 use crate::fleet::agent::{AgentSpec, Status, StopCause};
+use crate::fleet::answer::Reply;
 use crate::fleet::host::Owner;
 use crate::fleet::ids::{AgentId, CallId, HostId, InstanceId, MessageId};
 use crate::fleet::interpret::RunEnd;
@@ -30,6 +31,8 @@ pub(super) struct Message {
     pub(super) claims: bool,
     /// The model has seen it already although its response is still on the way.
     pub(super) seen: bool,
+    /// Accepted as the start of a run while the run before was still going on, as far as was heard.
+    pub(super) next: bool,
     /// For a process that has to be started for it.
     pub(super) instance: InstanceId,
     pub(super) env: ChildEnv,
@@ -140,6 +143,12 @@ pub(super) struct Instance {
     pub(super) model: Option<String>,
     /// Texts the child said it holds in its queue.
     pub(super) held: Vec<String>,
+    /// User messages the model was given that are none of ours as we wrote them: the child rewrote
+    /// one (a template, a skill, an extension), or they are not from us.
+    pub(super) rewritten: usize,
+    /// Texts of prompts that were not answered in time: whoever sent them has them back, and the
+    /// child may still act on them.
+    pub(super) late: Vec<String>,
     pub(super) exit: Option<Exit>,
 }
 
@@ -161,6 +170,8 @@ impl Instance {
             aborting: None,
             model: None,
             held: Vec::new(),
+            rewritten: 0,
+            late: Vec::new(),
             exit: None,
         }
     }
@@ -254,6 +265,28 @@ impl Agent {
         let first = || self.queue.iter().find(|m| m.initial)?.call;
         self.foreground
             .or_else(|| self.wait_for_result.then(first).flatten())
+    }
+
+    /// It keeps its process when nothing runs: it is meant to, or a message waits for it.
+    pub(super) fn stays(&self) -> bool {
+        self.spec.persistent || self.queue.iter().any(|m| m.state == MessageState::Queued)
+    }
+
+    /// What whoever sent this message hears when the child has taken it.
+    pub(super) fn accepted(&self, message: &Message, steered: bool) -> Reply {
+        if message.initial {
+            Reply::Spawned {
+                agent: self.id,
+                name: self.name.clone(),
+                session_path: self.session_path.clone(),
+            }
+        } else {
+            Reply::Sent {
+                message: message.id,
+                revived: message.revived,
+                steered,
+            }
+        }
     }
 
     /// A process exists or is being removed.

@@ -7,6 +7,7 @@ mod hosts;
 mod lifecycle;
 mod messages;
 mod nested;
+mod orders;
 mod ownership;
 mod parent;
 mod scenarios;

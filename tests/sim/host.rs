@@ -1,0 +1,478 @@
+//! Hosts other than the person: a Pi session with its bridge, its session file and the journal the core keeps for it; and
+//! what must hold between them (R-DELIV): nothing reaches a generation that is over, nothing is offered before its record
+//! is safe, nothing arrives twice, nothing that is owed stays away.
+
+use std::collections::VecDeque;
+
+use pi_agents::fleet::agent::StopCause;
+use pi_agents::fleet::completion::{CompletionId, Delivery, DeliveryId};
+use pi_agents::fleet::host::{Caller, HostKind, LeaveReason};
+use pi_agents::fleet::ids::HostId;
+use pi_agents::fleet::machine::{Effect, Input, OfferAnswer};
+use pi_agents::fleet::outbox::{Activity, JournalRecord, OfferMode};
+use pi_agents::fleet::transcript::Outcome;
+
+use super::step::{Kind, Step};
+use super::world::{Asked, World, host_id, instance_id, number};
+
+#[derive(Clone, Debug)]
+pub struct Offer {
+    epoch: u64,
+    mode: OfferMode,
+    ids: Vec<DeliveryId>,
+}
+
+#[derive(Debug, Default)]
+pub struct Host {
+    pub n: u32,
+    pub generation: u64,
+    pub open: bool,
+    pub activity: Option<Activity>,
+    /// In the memory of its bridge.
+    pub offers: VecDeque<Offer>,
+    /// Put into the session, not looked for yet.
+    pub taken: VecDeque<Offer>,
+    /// Deliveries among the entries of the session, and results of calls.
+    session: Vec<DeliveryId>,
+    pub durable: bool,
+    /// Records of the journal that are safe, and those that are on their way.
+    pub disk: Vec<JournalRecord>,
+    pub writing: VecDeque<(u64, JournalRecord)>,
+    last_seq: u64,
+    pub failed: bool,
+    /// What was said to be owed: settled or asked.
+    owed: Vec<DeliveryId>,
+    pulled: Vec<DeliveryId>,
+}
+
+impl Host {
+    pub fn new(n: u32) -> Self {
+        Self {
+            n,
+            generation: u64::from(n == 0),
+            open: n == 0,
+            ..Self::default()
+        }
+    }
+
+    /// Its core died with `kept` records beyond those it knew to be safe.
+    pub fn core_died(&mut self, kept: usize) {
+        self.open = self.n == 0;
+        self.activity = None;
+        self.offers.clear();
+        self.taken.clear();
+        for (_, record) in self.writing.drain(..).take(kept) {
+            self.disk.push(record);
+        }
+        self.writing.clear();
+        self.last_seq = 0;
+        self.failed = false;
+        // What was never safe is known to nobody but the session.
+        let disk = &self.disk;
+        self.owed.retain(|id| {
+            disk.iter().any(|r| {
+                r.id() == *id
+                    && matches!(
+                        r,
+                        JournalRecord::Settled { .. } | JournalRecord::Asked { .. }
+                    )
+            })
+        });
+    }
+
+    pub fn session_is_empty(&self) -> bool {
+        self.session.is_empty()
+    }
+
+    fn caller(&self) -> Caller {
+        Caller {
+            host: host_id(self.n),
+            generation: self.generation,
+        }
+    }
+
+    fn fits(&self, mode: OfferMode) -> bool {
+        match mode {
+            OfferMode::Boundary => self.activity == Some(Activity::Busy),
+            OfferMode::Wake => self.activity == Some(Activity::Idle),
+            OfferMode::Silent => self.activity.is_some(),
+        }
+    }
+}
+
+fn activity(n: u32) -> Activity {
+    match n % 3 {
+        0 => Activity::Busy,
+        1 => Activity::Idle,
+        _ => Activity::Silent,
+    }
+}
+
+impl World {
+    fn host_mut(&mut self, id: HostId) -> Option<&mut Host> {
+        let n = number(id.0).checked_sub(1)?;
+        self.hosts.get_mut(n as usize)
+    }
+
+    /// This host is there, and at this generation.
+    pub fn is_present(&self, caller: Caller) -> bool {
+        self.hosts.iter().any(|h| h.open && h.caller() == caller)
+    }
+
+    pub fn host_step(&mut self, step: Step) {
+        let at = step.b as usize;
+        if step.b == 0 || at >= self.hosts.len() {
+            return;
+        }
+        let h = &mut self.hosts[at];
+        let (host, generation, open) = (host_id(step.b), h.generation, h.open);
+        match step.kind {
+            Kind::Join if !open => self.join(step.a, at),
+            Kind::Leave if open => {
+                let reason = [LeaveReason::Reload, LeaveReason::Lost][(step.c % 2) as usize];
+                self.input(Input::HostLeft {
+                    host,
+                    generation,
+                    reason,
+                });
+            }
+            Kind::State if open => self.report(at, activity(step.c)),
+            Kind::Take if open => self.take(at, step.c),
+            Kind::Check if open => {
+                let Some(offer) = h.taken.front() else { return };
+                let found = offer
+                    .ids
+                    .iter()
+                    .filter(|id| h.session.contains(id))
+                    .copied()
+                    .collect::<Vec<_>>();
+                let (epoch, durable) = (offer.epoch, h.durable);
+                if durable || found.is_empty() {
+                    h.taken.pop_front();
+                }
+                self.input(Input::Offered {
+                    host,
+                    generation,
+                    epoch,
+                    answer: OfferAnswer::Checked {
+                        found,
+                        missing: Vec::new(),
+                        durable,
+                    },
+                });
+            }
+            Kind::Written => h.durable = true,
+            Kind::Synced if !h.failed => {
+                if let Some((seq, record)) = h.writing.pop_front() {
+                    h.disk.push(record);
+                    self.input(Input::Journaled { host, seq });
+                }
+            }
+            Kind::JournalFails if !h.failed => {
+                h.failed = true;
+                self.input(Input::JournalFailed { host });
+            }
+            Kind::JournalWorks if h.failed => {
+                h.failed = false;
+                h.disk.extend(h.writing.drain(..).map(|(_, record)| record));
+                let seq = h.last_seq;
+                self.input(Input::JournalRecovered {
+                    host,
+                    seq,
+                    records: Vec::new(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn join(&mut self, n: u32, at: usize) {
+        if self.taken(n) {
+            return;
+        }
+        let h = &mut self.hosts[at];
+        h.generation += 1;
+        let (host, generation) = (host_id(h.n), h.generation);
+        let known = h.session.clone();
+        let (durable, journal) = (h.durable, h.disk.clone());
+        let number = h.n;
+        self.call(Asked::Join, n, number);
+        self.input(Input::HostJoined {
+            call: super::world::call_id(n),
+            host,
+            kind: HostKind::Pi,
+            generation,
+            known,
+            undecided: Vec::new(),
+            durable,
+            journal,
+        });
+    }
+
+    /// The answer to a join.
+    pub fn joined(&mut self, call: u32) {
+        let host = self.calls.iter().find(|c| c.n == call).map(|c| c.agent);
+        if let Some(h) = host.and_then(|n| self.hosts.get_mut(n as usize)) {
+            h.open = true;
+        }
+    }
+
+    fn report(&mut self, at: usize, activity: Activity) {
+        let h = &mut self.hosts[at];
+        h.activity = Some(activity);
+        let (host, generation) = (host_id(h.n), h.generation);
+        self.input(Input::HostState {
+            host,
+            generation,
+            activity,
+        });
+    }
+
+    /// Sorts: 0 takes it, 1 refuses it, 2 takes it and another extension drops it.
+    fn take(&mut self, at: usize, sort: u32) {
+        let h = &mut self.hosts[at];
+        let Some(offer) = h.offers.pop_front() else {
+            return;
+        };
+        let (host, generation, epoch) = (host_id(h.n), h.generation, offer.epoch);
+        let takes = sort != 1 && h.fits(offer.mode);
+        let (wakes, now) = (takes && offer.mode == OfferMode::Wake, h.activity);
+        let mut twice = None;
+        if takes {
+            if sort != 2 {
+                twice = offer.ids.iter().find(|id| h.session.contains(id)).copied();
+                h.session.extend(&offer.ids);
+            }
+            h.taken.push_back(offer);
+        }
+        if let Some(id) = twice {
+            self.fail(format!("{id} is in the session twice (R-DELIV-05)"));
+        }
+        self.input(Input::Offered {
+            host,
+            generation,
+            epoch,
+            answer: if takes {
+                OfferAnswer::Taken
+            } else {
+                OfferAnswer::Refused
+            },
+        });
+        if wakes {
+            self.report(at, Activity::Busy);
+        } else if !takes && let Some(now) = now {
+            self.report(at, now);
+        }
+    }
+
+    // --- what must hold -------------------------------------------------------------------------
+
+    pub fn told_host(&mut self, input: &Input) {
+        if let Input::HostLeft { host, .. } = input
+            && let Some(h) = self.host_mut(*host)
+        {
+            let n = h.n;
+            h.open = false;
+            h.activity = None;
+            h.offers.clear();
+            h.taken.clear();
+            let agents: Vec<u32> = self
+                .agents
+                .iter()
+                .filter(|a| a.host == n)
+                .map(|a| a.n)
+                .collect();
+            for call in &mut self.calls {
+                call.orphan |= call.open() && agents.contains(&call.agent);
+            }
+            for agent in agents {
+                self.may_close(Some(agent), StopCause::HostGone);
+            }
+        }
+    }
+
+    pub fn check_host(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Journal { host, seq, record } => {
+                let Some(h) = self.host_mut(*host) else {
+                    self.fail("the journal of an unknown host");
+                    return;
+                };
+                let wrong = *seq != h.last_seq + 1;
+                h.last_seq = *seq;
+                let id = record.id();
+                match record {
+                    JournalRecord::Settled { .. } | JournalRecord::Asked { .. } => {
+                        if !h.owed.contains(&id) {
+                            h.owed.push(id);
+                        }
+                    }
+                    JournalRecord::Ended { .. } => {
+                        h.owed.retain(|o| *o != id || h.session.contains(o))
+                    }
+                    JournalRecord::Opened { .. } => {}
+                }
+                if wrong {
+                    self.fail("the records of a journal are not numbered one by one");
+                }
+            }
+            Effect::Offer {
+                host,
+                generation,
+                mode,
+                deliveries,
+                ..
+            } => {
+                let Some(h) = self.host_mut(*host) else {
+                    self.fail("an offer to an unknown host");
+                    return;
+                };
+                let (there, fits, failed) = (
+                    h.open && h.generation == *generation,
+                    h.fits(*mode),
+                    h.failed,
+                );
+                let mut wrong = None;
+                for id in deliveries.iter().map(id_of) {
+                    if h.session.contains(&id) || h.pulled.contains(&id) {
+                        wrong = Some(format!(
+                            "{id} is offered and the parent has it (R-DELIV-05)"
+                        ));
+                    }
+                    let on_its_way = h.offers.iter().chain(&h.taken).any(|o| o.ids.contains(&id));
+                    if on_its_way {
+                        wrong = Some(format!("{id} is in two offers"));
+                    }
+                    if !failed && h.writing.iter().any(|(_, r)| r.id() == id) {
+                        wrong = Some(format!(
+                            "{id} is offered before its record is safe (R-DELIV-05)"
+                        ));
+                    }
+                }
+                if !there {
+                    wrong = Some("an offer to a generation that is over (R-DELIV-05)".to_owned());
+                } else if !fits {
+                    wrong = Some(format!(
+                        "a {mode:?} offer to a host in another state (R-DELIV-02)"
+                    ));
+                }
+                if let Some(wrong) = wrong {
+                    self.fail(wrong);
+                }
+            }
+            Effect::HostClosed { host, generation } => {
+                let Some(n) = self.host_mut(*host).map(|h| h.n) else {
+                    self.fail("an unknown host is closed");
+                    return;
+                };
+                let its = |agent: u32| self.agent(agent).is_some_and(|a| a.host == n);
+                let lives = self
+                    .procs
+                    .iter()
+                    .any(|p| !p.gone && p.generation <= *generation && its(p.agent));
+                let h = &self.hosts[n as usize];
+                if lives || (h.open && h.generation == *generation) {
+                    self.fail("a host is called closed before its agents are gone (R-PI-03)");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub fn host_effect(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Journal { host, seq, record } => {
+                if let Some(h) = self.host_mut(*host) {
+                    h.writing.push_back((*seq, record.clone()));
+                }
+            }
+            Effect::Offer {
+                host,
+                epoch,
+                mode,
+                deliveries,
+                ..
+            } => {
+                let offer = Offer {
+                    epoch: *epoch,
+                    mode: *mode,
+                    ids: deliveries.iter().map(id_of).collect(),
+                };
+                if let Some(h) = self.host_mut(*host) {
+                    h.offers.push_back(offer);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A run of an agent ended and its call, if one waited, was answered: is its host told, once (R-DELIV-01, 09)?
+    pub fn check_told(
+        &mut self,
+        agent: u32,
+        run: (u32, u64),
+        outcome: &Outcome,
+        effects: &[Effect],
+    ) {
+        let Some(a) = self.agent(agent) else { return };
+        let (at, private) = (a.host as usize, a.private);
+        if at == 0 {
+            return;
+        }
+        let id = DeliveryId::Completion(CompletionId {
+            instance: instance_id(run.0),
+            run: run.1,
+        });
+        let asked_for = matches!(
+            outcome,
+            Outcome::Stopped {
+                by: StopCause::Parent | StopCause::Cancelled
+            }
+        );
+        let settled = effects.iter().any(|e| {
+            matches!(e, Effect::Journal { record: JournalRecord::Settled { completion, .. }, .. }
+                if DeliveryId::Completion(completion.id) == id)
+        });
+        let answered = effects.iter().any(|e| {
+            matches!(e, Effect::Answer { answer: Ok(pi_agents::fleet::answer::Reply::Finished { agent: a, .. }), .. }
+                if number(a.0) == agent)
+        }) && !self.calls.iter().any(|c| c.n == agent && c.orphan);
+        if answered {
+            let h = &mut self.hosts[at];
+            h.pulled.push(id);
+            h.session.push(id);
+        }
+        if asked_for && settled {
+            self.fail(format!(
+                "{id} was stopped by its parent, which is told of it (R-DELIV-06)"
+            ));
+        }
+        // Until its task was accepted a spawn can fail, and says so itself (R-DELIV-09).
+        // And what a process does that is being stopped is no answer any more.
+        let begun = self.msgs.iter().any(|m| m.agent == agent && m.counts)
+            && self.proc(run.0).is_some_and(|p| !p.after_stop && !p.hushed);
+        if begun && !private && !asked_for && !settled && !answered {
+            self.fail(format!(
+                "{id} is owed to host {at}, which is not told (R-DELIV-01)"
+            ));
+        }
+    }
+
+    /// What a parent is owed and has not got, when nothing is left to happen.
+    pub fn unpaid(&self) -> Option<String> {
+        self.hosts.iter().find_map(|h| {
+            let id = h.owed.iter().find(|id| !h.session.contains(id))?;
+            Some(format!(
+                "{id} is owed to host {} and did not arrive (R-DELIV-05)",
+                h.n
+            ))
+        })
+    }
+}
+
+fn id_of(delivery: &Delivery) -> DeliveryId {
+    match delivery {
+        Delivery::FinalReply(completion) => completion.id.into(),
+        Delivery::Question(question) => question.id.into(),
+    }
+}
