@@ -18,8 +18,10 @@ use tokio_util::sync::CancellationToken;
 use super::JSON_VERSION;
 use super::common::{Folder, Ground};
 use super::exit::{CliError, Kind};
+use crate::bridge;
 use crate::client::Request;
 use crate::config::env;
+use crate::config::paths::Paths;
 use crate::config::settings::Settings;
 use crate::control::discovery::{Advert, CoreEntry};
 use crate::control::host::{self, HostError};
@@ -285,7 +287,7 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
         person: !args.stdio,
         session_locks: paths.session_locks_dir(),
         journals: paths.journals(),
-        bridge: None,
+        bridge: bridge_package(args, paths),
         record_limit: ground.settings.record_limit,
         transcript_limit: ground.settings.transcript_limit,
         machine: machine_config(&ground.settings),
@@ -371,6 +373,20 @@ async fn serve(args: &Args, link: Option<GuardLink>) -> Result<(), CliError> {
     }
     tracing::info!("core ended");
     Ok(())
+}
+
+/// The bridge that every child is given. Without one a child works as well and cannot ask its parent.
+fn bridge_package(args: &Args, paths: &Paths) -> Option<PathBuf> {
+    if args.demo {
+        return None;
+    }
+    match bridge::install(&paths.cache) {
+        Ok(package) => Some(package),
+        Err(error) => {
+            tracing::error!(%error, "children get no bridge");
+            None
+        }
+    }
 }
 
 /// Serves the Pi session at stdin and stdout. The core ends with it (R-PI-02): Pi gone, stdin at its

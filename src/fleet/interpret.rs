@@ -306,7 +306,7 @@ impl Interpreter {
                     && !text.is_empty()
                 {
                     out.push(Fact::ToParent {
-                        text: text.clone().into_owned(),
+                        text: message_of(text),
                     });
                 }
                 out.extend(dialog_view(request, at_ms).map(Fact::DialogOpened));
@@ -499,6 +499,15 @@ impl Run {
             self.aborted = false;
         }
     }
+}
+
+/// The message in a status entry: that of the bridge's envelope, or the text as it is.
+fn message_of(text: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Envelope {
+        message: String,
+    }
+    serde_json::from_str::<Envelope>(text).map_or_else(|_| text.to_owned(), |e| e.message)
 }
 
 fn owned(texts: &[Cow<'_, str>]) -> Vec<String> {

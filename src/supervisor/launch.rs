@@ -44,6 +44,9 @@ pub struct Identity<'a> {
     pub depth: u32,
     /// How deep agents may go.
     pub max_depth: u32,
+    /// Proves to its bridge that it is this child and no program in its shell (R-ID-08): the bridge
+    /// takes it out of the environment before anything else runs.
+    pub token: Option<&'a str>,
 }
 
 /// Checks what other extensions want a child to have, once more: nothing is coerced (R-PI-04).
@@ -210,6 +213,7 @@ pub fn environment(
         instance,
         depth,
         max_depth,
+        token,
     } = *identity;
     for (key, value) in [
         (env::AGENT_ID, name.to_owned()),
@@ -219,6 +223,9 @@ pub fn environment(
     ] {
         vars.retain(|(n, _)| n.as_bytes() != key.as_bytes());
         vars.push((key.into(), value.into()));
+    }
+    if let Some(token) = token {
+        vars.push((env::TOKEN.into(), token.into()));
     }
     vars
 }

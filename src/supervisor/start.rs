@@ -317,6 +317,7 @@ fn start(
         extra,
         name,
     ));
+    let token = uuid::Uuid::new_v4().simple().to_string();
     let env = launch::environment(
         &plan.env.0,
         &pi,
@@ -327,6 +328,7 @@ fn start(
             instance,
             depth: plan.depth,
             max_depth: config.machine.max_depth,
+            token: config.bridge.is_some().then_some(token.as_str()),
         },
     );
     let command = spawn::command(&program, args, env, &plan.spec.cwd);

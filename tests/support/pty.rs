@@ -517,6 +517,8 @@ fn spawn(command: &Command, report: Option<&std::path::Path>, slave: OwnedFd) ->
     }
     let copy = |fd: &OwnedFd| fd.try_clone().expect("a copy of the descriptor");
     start.stdin(copy(&slave)).stdout(copy(&slave)).stderr(slave);
+    // A test run in the background of a script ignores SIGINT, and so would everything it starts.
+    pi_agents::sys::spawn::default_signals(&mut start);
     start.spawn().expect("the program can be started")
 }
 

@@ -9,6 +9,7 @@ mod identity;
 mod launch;
 mod loss;
 mod outbox;
+mod parent;
 mod refusals;
 mod screen;
 mod sessions;

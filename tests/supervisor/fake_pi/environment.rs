@@ -75,11 +75,13 @@ fn a_child_gets_its_own_identity_and_everything_else_unchanged() {
             .as_str()
             .is_some_and(|v| v != "someone:else")
     );
+    // Its own, for its bridge, which takes it out before anything else runs (R-ID-08).
+    let token = env["PI_AGENTS_TOKEN"].as_str().unwrap();
+    assert_eq!(token.len(), 32);
     for gone in [
         "PI_SESSION_ID",
         "PI_SESSION_FILE",
         "PI_AGENTS_SOCKET",
-        "PI_AGENTS_TOKEN",
         "PI_AGENTS_GUARD",
         "COLUMNS",
         "LINES",
@@ -225,7 +227,7 @@ fn what_was_asked_for_is_on_the_command_line_at_every_start() {
         let argv = &start["argv"];
         assert_eq!(value_of(argv, "--model"), Some("fake/one"));
         assert_eq!(value_of(argv, "--thinking"), Some("low"));
-        assert_eq!(value_of(argv, "--tools"), Some("read,bash"));
+        assert_eq!(value_of(argv, "--tools"), Some("read,bash,agent_send"));
         assert!(
             value_of(argv, "--append-system-prompt")
                 .unwrap()
@@ -248,10 +250,7 @@ fn no_tools_and_a_model_that_does_not_exist() {
     request.tools = ToolChoice::Only(Vec::new());
     core.spawn_as(request);
     let argv = pi.wait_events("start", 1)[0]["argv"].clone();
-    assert!(
-        argv.as_array().unwrap().contains(&json!("--no-tools")),
-        "{argv}"
-    );
+    assert_eq!(value_of(&argv, "--tools"), Some("agent_send"), "{argv}");
     let mut request = core.spawn_request("task");
     request.model = Some("fake/onne".into());
     let error = core.ask(Request::Spawn(request)).unwrap_err();

@@ -40,7 +40,7 @@ fn offered(version: Version, tools: &[&str]) -> (Vec<String>, Vec<String>) {
 #[test]
 fn a_tool_name_that_pi_does_not_know_is_warned_about() {
     let (tools, warnings) = offered(Version::Newest, &["read", "nonexistent"]);
-    assert_eq!(tools, ["read"]);
+    assert_eq!(tools, ["read", "agent_send"]);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(
         warnings[0].contains("nonexistent") && !warnings[0].contains("read"),
@@ -52,20 +52,21 @@ fn a_tool_name_that_pi_does_not_know_is_warned_about() {
 fn known_tools_are_not_warned_about() {
     let (mut tools, warnings) = offered(Version::Newest, &["read", "grep"]);
     tools.sort();
-    assert_eq!(tools, ["grep", "read"]);
+    assert_eq!(tools, ["agent_send", "grep", "read"]);
     assert!(warnings.is_empty(), "{warnings:?}");
 }
 
 #[test]
-fn an_empty_list_means_no_tools() {
+fn an_empty_list_means_no_tools_but_the_way_to_the_parent() {
+    // R-TOOL-05
     let (tools, warnings) = offered(Version::Newest, &[]);
-    assert!(tools.is_empty(), "{tools:?}");
+    assert_eq!(tools, ["agent_send"]);
     assert!(warnings.is_empty(), "{warnings:?}");
 }
 
 #[test]
 fn the_oldest_pi_is_compared_too() {
     let (tools, warnings) = offered(Version::Oldest, &["read", "nonexistent"]);
-    assert_eq!(tools, ["read"]);
+    assert_eq!(tools, ["read", "agent_send"]);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
 }

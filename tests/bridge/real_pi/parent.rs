@@ -1,0 +1,230 @@
+//! Everything together: a real Pi with the bridge, the real core, real Pis as its agents. What a
+//! model received is read from the model server.
+
+use serde_json::{Value, json};
+
+use crate::support::core::PROGRAM;
+use crate::support::hermetic_pi::HermeticPi;
+use crate::support::model::{Gate, ModelServer, Request, Turn};
+use crate::support::rpc::{Rpc, last_answer, message_text};
+use crate::support::versions::Version;
+use crate::support::wait;
+
+struct Parent {
+    rpc: Rpc,
+    model: ModelServer,
+    pi: HermeticPi,
+}
+
+impl Parent {
+    fn start(version: Version) -> Self {
+        Self::with(version, &[])
+    }
+
+    fn with(version: Version, env: &[(&str, &str)]) -> Self {
+        let model = ModelServer::start();
+        let pi = HermeticPi::new(version, &model);
+        let package = pi_agents::bridge::install(&pi.sandbox.cache()).unwrap();
+        let mut command = pi.command(&pi.install.pi);
+        command
+            .args(["--mode", "rpc", "--extension"])
+            .arg(package)
+            .env("PI_AGENTS_BIN", PROGRAM)
+            .env("PI_AGENTS_PI", pi.pi_command())
+            .envs(env.iter().copied());
+        Self {
+            rpc: Rpc::start(command),
+            model,
+            pi,
+        }
+    }
+
+    /// Requests to the model that are the parent's: they carry this text of the user.
+    fn asked(&self, marker: &str) -> Vec<Request> {
+        let mut requests = self.model.requests();
+        requests.retain(|r| r.first_user_text().contains(marker));
+        requests
+    }
+
+    fn replies(request: &Request) -> Vec<Value> {
+        let texts = request.texts("user");
+        texts
+            .iter()
+            .filter_map(|text| serde_json::from_str::<Value>(text).ok())
+            .filter(|value| value["kind"] == "final_reply")
+            .collect()
+    }
+}
+
+fn spawn(prompt: &str, background: bool) -> Value {
+    json!({"prompt": prompt, "label": "a part", "run_in_background": background})
+}
+
+#[test]
+fn a_foreground_agent_works_and_its_reply_is_the_result() {
+    // R-TOOL-01, R-TOOL-05, R-TOOL-12, R-DELIV-09, R-DELIV-12
+    for version in Version::ALL {
+        let mut parent = Parent::start(version);
+        parent.model.on(
+            "the whole",
+            [
+                Turn::call("agent_spawn", spawn("count the files", false)),
+                Turn::say("all done"),
+            ],
+        );
+        parent
+            .model
+            .on("count the files", [Turn::say("there are 42 files")]);
+        let records = parent.rpc.run("/skill:pi-subagents-workflow the whole");
+        assert_eq!(message_text(last_answer(&records)), "all done");
+        let requests = parent.asked("the whole");
+        let results = requests.last().unwrap().tool_results();
+        assert!(
+            results[0].starts_with("there are 42 files"),
+            "{version:?}: {results:?}"
+        );
+        assert!(results[0].contains("@max"), "{results:?}");
+        let child = parent.model.wait_first("count the files");
+        assert!(
+            child.system_text().contains("final reply"),
+            "the rule is in its system prompt"
+        );
+        assert!(child.tools().contains(&"agent_send".to_owned()));
+        assert!(!child.tools().contains(&"agent_spawn".to_owned()));
+    }
+}
+
+#[test]
+fn three_background_results_reach_a_busy_parent_together_with_one_continuation() {
+    // R-DELIV-01, R-DELIV-02
+    for version in Version::ALL {
+        let mut parent = Parent::start(version);
+        let (held, children) = (Gate::new(), Gate::new());
+        parent.model.on(
+            "the whole",
+            [
+                Turn::call("agent_spawn", spawn("part one", true))
+                    .tool("agent_spawn", spawn("part two", true))
+                    .tool("agent_spawn", spawn("part three", true)),
+                Turn::new().gate(&held).text("meanwhile"),
+                Turn::say("thank you"),
+            ],
+        );
+        for part in ["one", "two", "three"] {
+            parent.model.on(
+                &format!("part {part}"),
+                [Turn::new()
+                    .gate(&children)
+                    .text(&format!("result of {part}"))],
+            );
+        }
+        let before = parent.rpc.records().len();
+        parent.rpc.prompt("/skill:pi-subagents-workflow the whole");
+        held.wait_arrival("the parent's second request");
+        children.open();
+        let journals = parent.pi.sandbox.state().join("pi-agents/journals");
+        wait::wait_until("three results on the disk", || {
+            let files = std::fs::read_dir(&journals).into_iter().flatten().flatten();
+            let text: String = files
+                .filter_map(|f| std::fs::read_to_string(f.path()).ok())
+                .collect();
+            ["one", "two", "three"]
+                .iter()
+                .all(|part| text.contains(&format!("result of {part}")))
+        });
+        // On the disk is offered; in the bridge's memory it is a moment later.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        held.open();
+        wait::wait_until("the continuation", || parent.asked("the whole").len() == 3);
+        parent.rpc.wait_settled(before);
+        let requests = parent.asked("the whole");
+        assert_eq!(requests.len(), 3, "{version:?}: one continuation");
+        let told = Parent::replies(&requests[2]);
+        assert_eq!(told.len(), 3, "{version:?}: {told:?}");
+        for reply in &told {
+            assert_eq!(reply["status"], "completed");
+            assert_eq!(reply["idle"], true);
+        }
+    }
+}
+
+#[test]
+fn a_result_wakes_an_idle_parent_once_and_a_question_by_itself() {
+    // R-DELIV-03, R-DELIV-10
+    let mut parent = Parent::start(Version::Newest);
+    let gate = Gate::new();
+    parent.model.on(
+        "the whole",
+        [
+            Turn::call("agent_spawn", spawn("part one", true)),
+            Turn::say("started"),
+            Turn::say("main, please"),
+            Turn::say("good"),
+        ],
+    );
+    parent.model.on(
+        "part one",
+        [
+            Turn::call(
+                "agent_send",
+                json!({"to": "@parent", "message": "which branch?"}),
+            ),
+            Turn::new().gate(&gate).text("it is done"),
+        ],
+    );
+    parent.rpc.run("/skill:pi-subagents-workflow the whole");
+    let question = json!({
+        "kind": "non_blocking_question",
+        "agent_id": "max",
+        "question": "which branch?",
+    });
+    let asked =
+        |text: &String| serde_json::from_str::<Value>(text).is_ok_and(|value| value == question);
+    wait::wait_for_or(
+        "the question",
+        || {
+            let requests = parent.asked("the whole");
+            let any = requests.iter().any(|r| r.texts("user").iter().any(asked));
+            any.then_some(())
+        },
+        || {
+            let requests = parent.model.requests();
+            let texts: Vec<_> = requests
+                .iter()
+                .map(|r| (r.texts("user"), r.tool_results()))
+                .collect();
+            format!("{texts:#?}\n{:#?}", parent.rpc.records().last())
+        },
+    );
+    wait::wait_until("the parent to be idle again", || {
+        parent.rpc.request("get_state", json!({}))["data"]["isStreaming"] == false
+    });
+    gate.open();
+    wait::wait_until("the result", || parent.asked("the whole").len() == 4);
+    let requests = parent.asked("the whole");
+    let told = Parent::replies(&requests[3]);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["result"], "it is done");
+}
+
+#[test]
+fn nothing_is_left_of_a_parent_that_is_killed() {
+    // R-LIFE-08, R-PI-02
+    let mut parent = Parent::start(Version::Newest);
+    parent.model.on(
+        "the whole",
+        [
+            Turn::call("agent_spawn", spawn("part one", true)),
+            Turn::say("started"),
+        ],
+    );
+    parent.model.on("part one", [Turn::hang()]);
+    parent.rpc.run("/skill:pi-subagents-workflow the whole");
+    parent.model.wait_first("part one");
+    let pid = parent.rpc.pid();
+    crate::support::processes::signal(pid, rustix::process::Signal::KILL);
+    wait::wait_until("nothing to be left", || {
+        let left = parent.pi.sandbox.processes();
+        left.iter().all(|p| p.pid == pid)
+    });
+}
