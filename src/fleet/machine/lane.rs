@@ -148,8 +148,9 @@ impl Machine {
             }
         }
         agent.queue.retain(|m| !(m.id == message && m.seen));
-        // Seen and no run: its run is over already.
-        let over = seen && !running;
+        // Seen and no run: its run is over already. If a call still waits for that run, it has not
+        // been: the child named a text before it had it, and the call must not wait for nothing.
+        let over = seen && !running && agent.foreground.is_none();
         if !over {
             agent.set_status(now, Status::Running);
         }

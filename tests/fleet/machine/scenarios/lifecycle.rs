@@ -4,7 +4,7 @@ use pi_agents::fleet::agent::{Status, StopCause};
 use pi_agents::fleet::answer::{ErrorCode, Reply};
 use pi_agents::fleet::host::{Caller, HostKind, Sender, SpawnMode, Stopper};
 use pi_agents::fleet::ids::{CallId, HostId};
-use pi_agents::fleet::interpret::{Disposition, Fact};
+use pi_agents::fleet::interpret::{ChildState, Disposition, Fact, ResponseData};
 use pi_agents::fleet::machine::table::{State, TRANSITIONS, allowed};
 use pi_agents::fleet::machine::{Effect, Input, MachineConfig, Timer};
 use pi_agents::fleet::outbox::JournalRecord;
@@ -337,6 +337,40 @@ fn a_run_that_a_child_begins_before_its_task_is_no_answer_of_the_call() {
             run(&mut w, &a);
             assert_eq!(completions(&w).len(), 2);
         }
+    }
+}
+
+#[test]
+fn a_call_waits_for_no_run_although_its_task_was_seen_before_it_was_accepted() {
+    // R-DELIV-09, R-TOOL-18: a text is no run, whoever names it
+    for end in ["runs", "says it is idle", "dies"] {
+        let mut w = with_pi();
+        let a = w.spawn_mode("task", true, None, SpawnMode::Foreground);
+        w.ready(&a);
+        w.fact(
+            &a,
+            Fact::UserMessage {
+                text: "task".into(),
+            },
+        );
+        w.accept_next(&a, Disposition::Started);
+        assert_eq!(w.status(a.agent), Status::Running, "{end}");
+        assert!(w.answers(a.call).is_empty(), "{end}");
+        match end {
+            "runs" => run(&mut w, &a),
+            "dies" => w.exit(&a, Some(1), None),
+            _ => {
+                w.timer(Timer::RunBegins(a.instance));
+                let idle = ResponseData::State(ChildState::default());
+                w.respond(&a, "state", Ok(idle));
+            }
+        }
+        assert!(
+            matches!(w.answer(a.call), Ok(Reply::Finished { .. })),
+            "{end}"
+        );
+        sync(&mut w);
+        assert!(completions(&w).is_empty(), "{end}: the call has it");
     }
 }
 
