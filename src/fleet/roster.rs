@@ -317,3 +317,46 @@ impl FleetSnapshot {
         true
     }
 }
+
+/// What goes on below an agent (R-ID-06): itself not counted, its agents' agents included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Subtree {
+    /// Agents.
+    pub agents: u32,
+    /// Of these waiting, starting or running.
+    pub working: u32,
+    /// Resident without a run.
+    pub idle: u32,
+    /// Completed.
+    pub done: u32,
+    /// Failed.
+    pub failed: u32,
+    /// Stopped.
+    pub stopped: u32,
+    /// Tokens and money of all of them.
+    pub usage: UsageTotals,
+}
+
+/// Sums up everything below an agent. Rows of parents come before those of their agents, as in a
+/// snapshot; a row whose parent is not among them belongs to nobody.
+#[must_use]
+pub fn subtree(agents: &[AgentView], top: AgentId) -> Subtree {
+    let mut inside = vec![top];
+    let mut sum = Subtree::default();
+    for agent in agents {
+        if !agent.parent.is_some_and(|parent| inside.contains(&parent)) {
+            continue;
+        }
+        inside.push(agent.id);
+        sum.agents += 1;
+        sum.usage.add(&agent.usage);
+        match agent.status {
+            Status::Queued | Status::Starting | Status::Running => sum.working += 1,
+            Status::Idle => sum.idle += 1,
+            Status::Completed => sum.done += 1,
+            Status::Failed { .. } => sum.failed += 1,
+            Status::Stopped { .. } => sum.stopped += 1,
+        }
+    }
+    sum
+}

@@ -5,11 +5,12 @@ use pi_agents::fleet::answer::{ErrorCode, Reply};
 use pi_agents::fleet::host::{Caller, HostKind, SpawnMode};
 use pi_agents::fleet::ids::HostId;
 use pi_agents::fleet::interpret::{Disposition, Fact};
-use pi_agents::fleet::machine::{Effect, MachineConfig};
-
-use super::world::{Played, World};
+use pi_agents::fleet::machine::{Effect, Input, MachineConfig};
+use pi_agents::fleet::roster::{Subtree, subtree};
+use pi_agents::pi::message::StopReason;
 
 use super::parent::*;
+use super::world::{Played, World};
 
 fn nested(w: &mut World, parent: &Played) -> Caller {
     let caller = Caller {
@@ -151,5 +152,65 @@ fn the_depth_limit_and_the_parents_tools_bind_before_anything_starts() {
         w.view(same.agent).spec.tools,
         only(&["read", "agent_spawn"]),
         "no list of its own: its parent's"
+    );
+}
+
+#[test]
+fn counts_and_costs_of_a_subtree_roll_up_at_any_depth() {
+    // R-ID-06
+    let mut w = deep();
+    let top = w.caller;
+    let max = w.running();
+    let other = w.running();
+    w.caller = nested(&mut w, &max);
+    let mut below = Vec::new();
+    for _ in 0..2 {
+        let child = w.spawn_mode("part", true, None, SpawnMode::Foreground);
+        w.ready(&child);
+        w.accept_next(&child, Disposition::Started);
+        w.fact(&child, Fact::RunStarted);
+        below.push(child);
+    }
+    w.caller = nested(&mut w, &below[0]);
+    let deepest = w.spawn_mode("detail", true, None, SpawnMode::Foreground);
+    w.caller = top;
+    w.settle(&below[1], StopReason::Stop);
+    let mut rows: Vec<_> = w
+        .machine
+        .ids()
+        .filter_map(|id| w.machine.view(id))
+        .collect();
+    for row in &mut rows {
+        row.usage.output = 10;
+        row.usage.cost = 0.5;
+    }
+    let all = subtree(&rows, max.agent);
+    assert_eq!((all.agents, all.working, all.idle), (3, 2, 1));
+    assert_eq!(all.usage.output, 30);
+    assert!((all.usage.cost - 1.5).abs() < 1e-9);
+    assert_eq!(subtree(&rows, below[0].agent).agents, 1);
+    assert_eq!(w.view(deepest.agent).depth, 3);
+    assert_eq!(w.view(deepest.agent).key, "max/max/max");
+    assert_eq!(subtree(&rows, other.agent), Subtree::default());
+    // A parent that ends takes all of it along; the rows stay and are counted.
+    w.stop(max.agent);
+    for p in [&deepest, &below[0], &below[1], &max] {
+        w.input(Input::Launched {
+            instance: p.instance,
+            pid: 1,
+        });
+        w.exit(p, Some(0), None);
+        w.swept(p);
+    }
+    let rows: Vec<_> = w
+        .machine
+        .ids()
+        .filter_map(|id| w.machine.view(id))
+        .collect();
+    let all = subtree(&rows, max.agent);
+    assert_eq!(
+        (all.agents, all.working, all.stopped),
+        (3, 0, 3),
+        "{rows:#?}"
     );
 }
