@@ -9,7 +9,7 @@ use pi_agents::fleet::completion::{CompletionId, Delivery, DeliveryId};
 use pi_agents::fleet::host::{Caller, HostKind, LeaveReason};
 use pi_agents::fleet::ids::HostId;
 use pi_agents::fleet::machine::{Effect, Input, OfferAnswer};
-use pi_agents::fleet::outbox::{Activity, JournalRecord, OfferMode};
+use pi_agents::fleet::outbox::{Activity, Ending, JournalRecord, OfferMode};
 use pi_agents::fleet::transcript::Outcome;
 
 use super::step::{Kind, Step};
@@ -20,6 +20,8 @@ pub struct Offer {
     epoch: u64,
     mode: OfferMode,
     ids: Vec<DeliveryId>,
+    /// It comes into the session when its run begins.
+    late: bool,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +34,10 @@ pub struct Host {
     pub offers: VecDeque<Offer>,
     /// Put into the session, not looked for yet.
     pub taken: VecDeque<Offer>,
+    /// Taken in an earlier connection and not looked for yet, and whether they arrive.
+    pub held: Vec<(DeliveryId, bool)>,
+    /// Found and told, when the session was not on the disk yet.
+    pub unsafe_: Vec<DeliveryId>,
     /// Deliveries among the entries of the session, and results of calls.
     session: Vec<DeliveryId>,
     pub durable: bool,
@@ -40,8 +46,16 @@ pub struct Host {
     pub writing: VecDeque<(u64, JournalRecord)>,
     last_seq: u64,
     pub failed: bool,
+    /// It joined this core, which has its journal.
+    met: bool,
+    /// What is in a journal that could not be read when it joined.
+    pub unread: Vec<JournalRecord>,
+    /// It was read after the join: what of it arrived, the next join tells.
+    pub read_late: bool,
     /// What was said to be owed: settled or asked.
     owed: Vec<DeliveryId>,
+    /// What this core said to be over.
+    ended: Vec<DeliveryId>,
     pulled: Vec<DeliveryId>,
 }
 
@@ -59,8 +73,11 @@ impl Host {
     pub fn core_died(&mut self, kept: usize) {
         self.open = self.n == 0;
         self.activity = None;
-        self.offers.clear();
-        self.taken.clear();
+        self.connection_lost();
+        self.met = false;
+        self.unread.clear();
+        self.read_late = false;
+        self.ended.clear();
         for (_, record) in self.writing.drain(..).take(kept) {
             self.disk.push(record);
         }
@@ -78,6 +95,22 @@ impl Host {
                     )
             })
         });
+    }
+
+    /// The bridge lives on and has what it took.
+    fn connection_lost(&mut self) {
+        self.offers.clear();
+        self.unsafe_.clear();
+        for offer in self.taken.drain(..) {
+            let arrives = |id: &DeliveryId| offer.late || self.session.contains(id);
+            self.held
+                .extend(offer.ids.iter().map(|id| (*id, arrives(id))));
+        }
+    }
+
+    /// Something it has to look for, and can.
+    pub fn can_look(&self) -> bool {
+        !self.held.is_empty() || (self.durable && !self.unsafe_.is_empty())
     }
 
     pub fn session_is_empty(&self) -> bool {
@@ -127,7 +160,7 @@ impl World {
         let h = &mut self.hosts[at];
         let (host, generation, open) = (host_id(step.b), h.generation, h.open);
         match step.kind {
-            Kind::Join if !open => self.join(step.a, at),
+            Kind::Join if !open => self.join(step.a, at, step.c != 0),
             Kind::Leave if open => {
                 let reason = [LeaveReason::Reload, LeaveReason::Lost][(step.c % 2) as usize];
                 self.input(Input::HostLeft {
@@ -139,27 +172,40 @@ impl World {
             Kind::State if open => self.report(at, activity(step.c)),
             Kind::Take if open => self.take(at, step.c),
             Kind::Check if open => {
-                let Some(offer) = h.taken.front() else { return };
-                let found = offer
-                    .ids
-                    .iter()
-                    .filter(|id| h.session.contains(id))
-                    .copied()
-                    .collect::<Vec<_>>();
+                let Some(mut offer) = h.taken.pop_front() else {
+                    return;
+                };
+                let there = |id: &DeliveryId| offer.late || h.session.contains(id);
+                let (found, missing): (Vec<_>, Vec<_>) = offer.ids.iter().partition(|id| there(id));
                 let (epoch, durable) = (offer.epoch, h.durable);
-                if durable || found.is_empty() {
-                    h.taken.pop_front();
+                let late = std::mem::take(&mut offer.late);
+                if !durable && !found.is_empty() {
+                    h.taken.push_front(offer);
                 }
-                self.input(Input::Offered {
-                    host,
-                    generation,
-                    epoch,
-                    answer: OfferAnswer::Checked {
-                        found,
-                        missing: Vec::new(),
-                        durable,
-                    },
-                });
+                if late {
+                    self.arrive(at, &found);
+                }
+                self.looked(at, epoch, found, missing, durable);
+            }
+            Kind::Look if open && h.can_look() => {
+                let held = std::mem::take(&mut h.held);
+                let (found, missing): (Vec<_>, Vec<_>) = held.into_iter().partition(|held| held.1);
+                let ids = |held: Vec<(DeliveryId, bool)>| held.into_iter().map(|held| held.0);
+                let (mut found, missing): (Vec<_>, Vec<_>) =
+                    (ids(found).collect(), ids(missing).collect());
+                let fresh: Vec<_> = found
+                    .iter()
+                    .filter(|id| !h.session.contains(id))
+                    .copied()
+                    .collect();
+                let durable = h.durable;
+                if durable {
+                    found.append(&mut h.unsafe_);
+                } else {
+                    h.unsafe_.extend(&found);
+                }
+                self.arrive(at, &fresh);
+                self.looked(at, 0, found, missing, durable);
             }
             Kind::Written => h.durable = true,
             Kind::Synced if !h.failed => {
@@ -176,17 +222,52 @@ impl World {
                 h.failed = false;
                 h.disk.extend(h.writing.drain(..).map(|(_, record)| record));
                 let seq = h.last_seq;
-                self.input(Input::JournalRecovered {
-                    host,
-                    seq,
-                    records: Vec::new(),
-                });
+                let records = std::mem::take(&mut h.unread);
+                h.read_late |= !records.is_empty();
+                self.input(Input::JournalRecovered { host, seq, records });
+            }
+            Kind::JournalReads if !h.unread.is_empty() => {
+                h.read_late = true;
+                let records = std::mem::take(&mut h.unread);
+                self.input(Input::JournalRead { host, records });
             }
             _ => {}
         }
     }
 
-    fn join(&mut self, n: u32, at: usize) {
+    /// These come into the session.
+    fn arrive(&mut self, at: usize, ids: &[DeliveryId]) {
+        let h = &mut self.hosts[at];
+        let twice = ids.iter().find(|id| h.session.contains(id)).copied();
+        h.session.extend(ids);
+        if let Some(id) = twice {
+            self.fail(format!("{id} is in the session twice (R-DELIV-05)"));
+        }
+    }
+
+    fn looked(
+        &mut self,
+        at: usize,
+        epoch: u64,
+        found: Vec<DeliveryId>,
+        missing: Vec<DeliveryId>,
+        durable: bool,
+    ) {
+        let h = &self.hosts[at];
+        let (host, generation) = (host_id(h.n), h.generation);
+        self.input(Input::Offered {
+            host,
+            generation,
+            epoch,
+            answer: OfferAnswer::Checked {
+                found,
+                missing,
+                durable,
+            },
+        });
+    }
+
+    fn join(&mut self, n: u32, at: usize, unreadable: bool) {
         if self.taken(n) {
             return;
         }
@@ -194,8 +275,15 @@ impl World {
         h.generation += 1;
         let (host, generation) = (host_id(h.n), h.generation);
         let known = h.session.clone();
-        let (durable, journal) = (h.durable, h.disk.clone());
+        let undecided = h.held.iter().map(|held| held.0).collect();
+        let (durable, mut journal) = (h.durable, h.disk.clone());
         let number = h.n;
+        let unreadable = unreadable && !h.met && !journal.is_empty();
+        let unread = if unreadable {
+            std::mem::take(&mut journal)
+        } else {
+            Vec::new()
+        };
         self.call(Asked::Join, n, number);
         self.input(Input::HostJoined {
             call: super::world::call_id(n),
@@ -203,10 +291,16 @@ impl World {
             kind: HostKind::Pi,
             generation,
             known,
-            undecided: Vec::new(),
+            undecided,
             durable,
             journal,
         });
+        let h = &mut self.hosts[at];
+        if h.open && unreadable {
+            h.failed = true;
+            h.unread = unread;
+            self.input(Input::JournalFailed { host });
+        }
     }
 
     /// The answer to a join.
@@ -214,6 +308,10 @@ impl World {
         let host = self.calls.iter().find(|c| c.n == call).map(|c| c.agent);
         if let Some(h) = host.and_then(|n| self.hosts.get_mut(n as usize)) {
             h.open = true;
+            h.met = true;
+            if !h.durable {
+                h.unsafe_.clone_from(&h.session);
+            }
         }
     }
 
@@ -228,25 +326,23 @@ impl World {
         });
     }
 
-    /// Sorts: 0 takes it, 1 refuses it, 2 takes it and another extension drops it.
+    /// Sorts: 0 takes it, 1 refuses it, 2 takes it and another extension drops it, 3 takes it and it comes into the
+    /// session later.
     fn take(&mut self, at: usize, sort: u32) {
         let h = &mut self.hosts[at];
-        let Some(offer) = h.offers.pop_front() else {
+        let Some(mut offer) = h.offers.pop_front() else {
             return;
         };
         let (host, generation, epoch) = (host_id(h.n), h.generation, offer.epoch);
         let takes = sort != 1 && h.fits(offer.mode);
         let (wakes, now) = (takes && offer.mode == OfferMode::Wake, h.activity);
-        let mut twice = None;
         if takes {
-            if sort != 2 {
-                twice = offer.ids.iter().find(|id| h.session.contains(id)).copied();
-                h.session.extend(&offer.ids);
-            }
+            offer.late = sort == 3;
+            let ids = offer.ids.clone();
             h.taken.push_back(offer);
-        }
-        if let Some(id) = twice {
-            self.fail(format!("{id} is in the session twice (R-DELIV-05)"));
+            if sort != 2 && sort != 3 {
+                self.arrive(at, &ids);
+            }
         }
         self.input(Input::Offered {
             host,
@@ -268,14 +364,18 @@ impl World {
     // --- what must hold -------------------------------------------------------------------------
 
     pub fn told_host(&mut self, input: &Input) {
-        if let Input::HostLeft { host, .. } = input
+        if let Input::HostLeft { host, reason, .. } = input
             && let Some(h) = self.host_mut(*host)
         {
             let n = h.n;
             h.open = false;
             h.activity = None;
-            h.offers.clear();
-            h.taken.clear();
+            h.read_late = false;
+            h.connection_lost();
+            if *reason == LeaveReason::Reload {
+                // Its memory is gone, and what it held for later.
+                h.held.clear();
+            }
             let agents: Vec<u32> = self
                 .agents
                 .iter()
@@ -298,9 +398,23 @@ impl World {
                     self.fail("the journal of an unknown host");
                     return;
                 };
-                let wrong = *seq != h.last_seq + 1;
+                let mut wrong = None;
+                if *seq != h.last_seq + 1 {
+                    wrong = Some("the records of a journal are not numbered one by one".to_owned());
+                }
                 h.last_seq = *seq;
                 let id = record.id();
+                if h.ended.contains(&id) {
+                    wrong = Some(format!("a record of {id}, which is over: {record:?}"));
+                }
+                if let JournalRecord::Ended { how, .. } = record {
+                    h.ended.push(id);
+                    if *how == Ending::Acked && !h.session.contains(&id) {
+                        wrong = Some(format!(
+                            "{id} is acknowledged and not in the session (R-DELIV-05)"
+                        ));
+                    }
+                }
                 match record {
                     JournalRecord::Settled { .. } | JournalRecord::Asked { .. } => {
                         if !h.owed.contains(&id) {
@@ -312,8 +426,8 @@ impl World {
                     }
                     JournalRecord::Opened { .. } => {}
                 }
-                if wrong {
-                    self.fail("the records of a journal are not numbered one by one");
+                if let Some(wrong) = wrong {
+                    self.fail(wrong);
                 }
             }
             Effect::Offer {
@@ -342,6 +456,14 @@ impl World {
                     let on_its_way = h.offers.iter().chain(&h.taken).any(|o| o.ids.contains(&id));
                     if on_its_way {
                         wrong = Some(format!("{id} is in two offers"));
+                    }
+                    if h.held.iter().any(|held| held.0 == id) && !h.read_late {
+                        wrong = Some(format!("{id} is offered and the bridge looks for it"));
+                    }
+                    if matches!(id, DeliveryId::Question(_)) && deliveries.len() > 1 {
+                        wrong = Some(format!(
+                            "question {id} is offered with something else (R-DELIV-10)"
+                        ));
                     }
                     if !failed && h.writing.iter().any(|(_, r)| r.id() == id) {
                         wrong = Some(format!(
@@ -397,6 +519,7 @@ impl World {
                     epoch: *epoch,
                     mode: *mode,
                     ids: deliveries.iter().map(id_of).collect(),
+                    late: false,
                 };
                 if let Some(h) = self.host_mut(*host) {
                     h.offers.push_back(offer);
@@ -464,6 +587,26 @@ impl World {
             let id = h.owed.iter().find(|id| !h.session.contains(id))?;
             Some(format!(
                 "{id} is owed to host {} and did not arrive (R-DELIV-05)",
+                h.n
+            ))
+        })
+    }
+
+    /// What arrived and is not over in the journal of its host, when nothing is left to happen.
+    pub fn not_over(&self) -> Option<String> {
+        self.hosts.iter().skip(1).filter(|h| h.open).find_map(|h| {
+            let over = |id: &DeliveryId| {
+                h.disk
+                    .iter()
+                    .any(|r| r.id() == *id && matches!(r, JournalRecord::Ended { .. }))
+            };
+            let last = h
+                .disk
+                .iter()
+                .find(|r| !over(&r.id()) && h.session.contains(&r.id()))?;
+            Some(format!(
+                "{} is in the session of host {} and its journal still owes it",
+                last.id(),
                 h.n
             ))
         })

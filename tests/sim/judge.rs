@@ -257,7 +257,7 @@ impl World {
             }
         }
         if wrong.is_none() && !self.exited {
-            wrong = self.unpaid();
+            wrong = self.unpaid().or_else(|| self.not_over());
         }
         if self.shutdown && !self.exited {
             wrong = Some("a shutdown was asked for and the core does not end".to_owned());

@@ -28,9 +28,13 @@ impl Leanings {
                 Kind::Spawn => 2 + rng.below(8),
                 Kind::Send => 4 + rng.below(30),
                 Kind::Stop | Kind::Abort | Kind::Cancel => rng.below(6),
-                Kind::Join | Kind::State | Kind::Take | Kind::Check | Kind::Synced => {
-                    2 + rng.below(20)
-                }
+                Kind::Join
+                | Kind::State
+                | Kind::Take
+                | Kind::Check
+                | Kind::Look
+                | Kind::JournalReads
+                | Kind::Synced => 2 + rng.below(20),
                 Kind::Leave | Kind::Written => rng.below(3),
                 Kind::LaunchOk | Kind::Deliver | Kind::Exit | Kind::Swept => 10 + rng.below(60),
                 Kind::Read | Kind::Answer | Kind::Go => 5 + rng.below(60),
@@ -145,6 +149,9 @@ impl Player {
         }
         if h.failed {
             offer(Kind::JournalWorks);
+            if !h.unread.is_empty() {
+                offer(Kind::JournalReads);
+            }
         } else if !h.writing.is_empty() {
             offer(Kind::Synced);
             offer(Kind::JournalFails);
@@ -160,6 +167,9 @@ impl Player {
         }
         if !h.taken.is_empty() {
             offer(Kind::Check);
+        }
+        if h.can_look() {
+            offer(Kind::Look);
         }
     }
 
@@ -258,10 +268,14 @@ impl Player {
                     n => open[self.rng.below(n) as usize],
                 };
             }
-            Kind::Join => step.a = self.fresh(),
+            Kind::Join => {
+                step.a = self.fresh();
+                step.c = u32::from(self.rng.chance(20));
+            }
             Kind::Leave => step.c = self.rng.below(2),
             Kind::State => step.c = self.rng.below(3),
             Kind::Take if odd || strange => step.c = 1 + self.rng.below(2),
+            Kind::Take if self.rng.chance(30) => step.c = 3,
             Kind::CoreDies => step.a = self.rng.below(3),
             Kind::Shutdown => step.a = if strange { 0 } else { self.fresh() },
             Kind::Wait => step.a = 1 << self.rng.below(12),
@@ -314,6 +328,10 @@ pub fn finish(world: &mut World) {
     settle(world);
     // What another extension dropped three times is offered again when the host next reports.
     for n in 1..=HOSTS {
+        if world.hosts[n as usize].read_late && world.not_over().or(world.unpaid()).is_some() {
+            world.step(Step::new(Kind::Leave, 0, n, 1));
+            settle(world);
+        }
         if world.unpaid().is_some() {
             world.step(Step::new(Kind::State, 0, n, 1));
             settle(world);
@@ -386,6 +404,12 @@ fn next_of_host(world: &World) -> Option<Step> {
                 },
                 0,
             );
+        }
+        if h.can_look() {
+            return step(Kind::Look, 0);
+        }
+        if !h.unsafe_.is_empty() {
+            return step(Kind::Written, 0);
         }
         None
     })

@@ -34,15 +34,17 @@ kinds! {
     Send "send" "somebody sends message {a} to agent {b} (sort {c})";
     Stop "stop" "somebody stops agent {b} (call {a}, {c} = by its host)";
     Cancel "cancel" "call {a} is taken back";
-    Join "join" "host {b} joins (call {a})";
+    Join "join" "host {b} joins (call {a}; {c} = its journal cannot be read)";
     Leave "leave" "host {b} leaves";
     State "state" "host {b} is now {c} (0 busy, 1 idle, 2 silent)";
     Take "take" "host {b} answers the offer it holds (sort {c})";
     Check "check" "host {b} looks for what it took";
+    Look "look" "host {b} looks for what it took in an earlier connection, and for what was not safe";
     Written "written" "the session of host {b} is on the disk";
     Synced "synced" "the journal of host {b} has one more record on the disk";
     JournalFails "journal-fails" "the journal of host {b} cannot be written";
     JournalWorks "journal-works" "the journal of host {b} can be written again";
+    JournalReads "journal-reads" "the journal of host {b}, which could not be read, was; it still cannot be written";
     Abort "abort" "somebody aborts the run of agent {b} (call {a})";
     Shutdown "shutdown" "somebody shuts the core down (call {a}, 0 = nobody waits)";
     CoreDies "core-dies" "the core is killed and a new one takes in the records";
@@ -69,6 +71,7 @@ kinds! {
     Mute "mute" "process {a} closes its output and lives on";
     Deaf "deaf" "process {a} closes its input and lives on";
     Repeat "repeat" "process {a} says its last answer again";
+    Question "question" "process {a} asks its parent something";
     Babble "babble" "process {a} says something nobody asked for (sort {b})";
 }
 

@@ -123,7 +123,10 @@ impl World {
             return;
         };
         match timer {
-            Timer::Start(_) => p.may_close = true,
+            Timer::Start(_) => {
+                p.may_close = true;
+                p.start_late = true;
+            }
             Timer::Run(..) => {
                 // Only the limit of the run that is going on stops it (R-LIFE-13).
                 let due = p.run.zip(timeout).is_some_and(|(at, t)| at + t <= now);
@@ -160,7 +163,7 @@ impl World {
                 } else if !p.exit_told {
                     p.run = Some(now);
                     p.runs += 1;
-                    p.after_stop = p.cause.is_some() || p.closed.is_some();
+                    p.after_stop = p.cause.is_some() || p.closed.is_some() || p.start_late;
                     p.run_over = false;
                     p.abort_asked = aborting;
                 }

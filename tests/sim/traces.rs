@@ -61,6 +61,37 @@ const TRACES: &[(&str, &str)] = &[
         synced 0 1 0
         core-dies 0 0 0  # the core is killed and a new one takes in the records",
     ),
+    (
+        "R-DELIV-11: a message is sent again that a process without output may have consumed",
+        "world 2
+        spawn 6 1 0  # host 0 wants agent 6 (sort 1)
+        core-dies 1 0 0  # the core is killed and a new one takes in the records
+        send 10 6 0  # somebody sends message 10 to agent 6 (sort 0)
+        launched 10 0 0  # the system reports that process 10 was started
+        read 10 0 0  # process 10 reads its next command (sort 0)
+        send 12 6 0  # somebody sends message 12 to agent 6 (sort 0)
+        hear 10 0 0  # the core hears the next thing process 10 said
+        send 13 6 0  # somebody sends message 13 to agent 6 (sort 0)
+        read 10 0 0  # process 10 reads its next command (sort 0)
+        answer 10 0 0  # process 10 answers the prompt it holds (sort 0)
+        hear 10 0 0  # the core hears the next thing process 10 said
+        read 10 0 0  # process 10 reads its next command (sort 0)
+        answer 10 2 0  # process 10 answers the prompt it holds (sort 2)
+        hear 10 0 0  # the core hears the next thing process 10 said
+        hear 10 0 0  # the core hears the next thing process 10 said
+        read 10 0 0  # process 10 reads its next command (sort 0)
+        answer 10 0 0  # process 10 answers the prompt it holds (sort 0)
+        go 10 7 0  # process 10 goes on with its run (sort 7)
+        go 10 1 0  # process 10 goes on with its run (sort 1)
+        go 10 0 0  # process 10 goes on with its run (sort 0)
+        go 10 0 0  # process 10 goes on with its run (sort 0)
+        go 10 4 0  # process 10 goes on with its run (sort 4)
+        go 10 0 0  # process 10 goes on with its run (sort 0)
+        self-start 10 0 0  # process 10 starts a run by itself
+        mute 10 0 0  # process 10 closes its output and lives on
+        go 10 0 0  # process 10 goes on with its run (sort 0)
+        go 10 0 0  # process 10 goes on with its run (sort 0)",
+    ),
 ];
 
 #[test]

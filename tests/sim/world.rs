@@ -109,6 +109,8 @@ pub struct Proc {
     pub hushed: bool,
     /// Its present run began when it was being ended already.
     pub after_stop: bool,
+    /// It was not ready in time, and is ended for that as soon as it is there.
+    pub start_late: bool,
     /// Runs it began.
     pub runs: u64,
     /// It said that it is idle, or it died: a run that was announced never began.
@@ -283,10 +285,12 @@ impl World {
             | Kind::State
             | Kind::Take
             | Kind::Check
+            | Kind::Look
             | Kind::Written
             | Kind::Synced
             | Kind::JournalFails
-            | Kind::JournalWorks => self.host_step(step),
+            | Kind::JournalWorks
+            | Kind::JournalReads => self.host_step(step),
             Kind::CoreDies => self.core_dies(step.a),
             Kind::Fire => {
                 if let Some((at, _, timer)) = self.next_timer() {
@@ -496,6 +500,7 @@ impl Proc {
             generation: 0,
             hushed: false,
             after_stop: false,
+            start_late: false,
             runs: 0,
             never: false,
             cause: None,

@@ -101,6 +101,11 @@ impl Machine {
 
     /// Its output ended and it lives on: nothing it does can be seen any more.
     pub(super) fn output_ended(&mut self, now: Now, instance: InstanceId) {
+        if let Some(id) = self.of_instance(instance)
+            && let Some(i) = self.instance_mut(id)
+        {
+            i.unheard |= i.exit.is_none();
+        }
         self.deaf(now, instance, "the process closed its output and went on");
     }
 
@@ -228,18 +233,34 @@ impl Machine {
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
-        agent.instance = None;
+        let unheard = agent.instance.take().is_some_and(|i| i.unheard);
         let calls = agent.ending.take().map(|e| e.calls).unwrap_or_default();
         // A message is worth one launch: what this process was started for is not a reason to start
         // another one (R-LIFE-11: no restart loop; the id of a process is used once).
         let (over, mut kept): (Vec<_>, Vec<_>) =
             agent.queue.drain(..).partition(|m| m.instance == instance);
         // What the dead process had accepted and not consumed goes to the next one: it is proven
-        // that it was not consumed, since the process is gone (R-DELIV-11).
+        // that it was not consumed, since the process is gone (R-DELIV-11). One whose output ended
+        // before may have consumed it: its sender decides.
+        let doubtful = if unheard {
+            let parts = kept
+                .into_iter()
+                .partition(|m| m.state == MessageState::Queued);
+            kept = parts.0;
+            parts.1
+        } else {
+            Vec::new()
+        };
         for message in &mut kept {
             message.state = MessageState::Queued;
         }
         agent.queue = kept.into();
+        self.tell_undelivered(
+            id,
+            doubtful,
+            ErrorCode::Gone,
+            "the process closed its output; the model may have it",
+        );
         self.tell_undelivered(
             id,
             over,

@@ -149,6 +149,8 @@ pub(super) struct Instance {
     /// Texts of prompts that were not answered in time: whoever sent them has them back, and the
     /// child may still act on them.
     pub(super) late: Vec<String>,
+    /// Its output ended while it lived: what its model was given since then is not known.
+    pub(super) unheard: bool,
     pub(super) exit: Option<Exit>,
 }
 
@@ -172,6 +174,7 @@ impl Instance {
             held: Vec::new(),
             rewritten: 0,
             late: Vec::new(),
+            unheard: false,
             exit: None,
         }
     }

@@ -288,3 +288,32 @@ fn messages_that_share_a_revival_are_delivered_once_in_order_and_a_failure_start
         }
     }
 }
+
+#[test]
+fn a_message_that_an_unheard_process_may_have_consumed_is_given_back_and_not_sent_again() {
+    // R-DELIV-11: its output ended while it was being ended
+    for heard in [true, false] {
+        let mut w = with_pi();
+        let a = w.running();
+        w.send_by(Sender::Parent(w.caller), a.agent, "more");
+        w.accept_next(&a, Disposition::Queued);
+        w.fact(
+            &a,
+            Fact::QueueChanged {
+                steering: vec!["more".into()],
+                follow_up: Vec::new(),
+            },
+        );
+        w.settle(&a, StopReason::Error);
+        if !heard {
+            w.input(Input::OutputEnded {
+                instance: a.instance,
+            });
+        }
+        w.exit(&a, Some(0), None);
+        w.swept(&a);
+        let told = |e: &Effect| matches!(e, Effect::Notice { text, .. } if text.contains("more"));
+        assert_eq!(w.count(told), usize::from(!heard));
+        assert_eq!(w.launches(a.agent).len(), if heard { 2 } else { 1 });
+    }
+}
