@@ -1,5 +1,6 @@
 //! `pi-agents ps`: the agents of a folder, for eyes or as JSON.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -36,6 +37,10 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     for agent in &fleet.agents {
         say(&line(agent));
+    }
+    // Beside the list: an agent that is not in it would else be missed by nobody.
+    for badge in &fleet.core.badges {
+        let _ = writeln!(std::io::stderr(), "pi-agents: {}", badge.words());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -231,6 +231,27 @@ pub enum Badge {
     NotCrashSafe,
 }
 
+impl Badge {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Unguarded,
+        Self::NotSaved,
+        Self::Unreadable,
+        Self::NotCrashSafe,
+    ];
+
+    /// What the person reads.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Unguarded => "unguarded",
+            Self::NotSaved => "not saved",
+            Self::Unreadable => "damaged record, see doctor",
+            Self::NotCrashSafe => "not crash-safe",
+        }
+    }
+}
+
 fn known<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Badge>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

@@ -48,9 +48,16 @@ impl Actor {
             return refuse(&gone, reply);
         };
         if desk.calls.len() >= CALLS {
-            desk.calls.retain(|_, id| !answered(live, id));
+            desk.calls.retain(|_, ids| {
+                ids.retain(|id| !answered(live, id));
+                !ids.is_empty()
+            });
         }
-        desk.calls.insert(call.call.clone(), call_id);
+        let same = desk.calls.entry(call.call.clone()).or_default();
+        if same.len() >= CALLS {
+            same.retain(|id| !answered(live, id));
+        }
+        same.push(call_id);
         let env = if call.env.is_empty() {
             desk.env.clone()
         } else {

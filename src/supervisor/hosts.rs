@@ -74,8 +74,8 @@ pub(super) struct Desk {
     pub(super) model: Option<String>,
     pub(super) thinking: Option<Thinking>,
     pub(super) one_task: bool,
-    /// Pi's ids of calls.
-    pub(super) calls: HashMap<String, CallId>,
+    /// Calls by Pi's ids of them. Providers choose those, and some use one twice in an answer.
+    pub(super) calls: HashMap<String, Vec<CallId>>,
     pub(super) leaving: Vec<oneshot::Sender<()>>,
     pub(super) launches: HashMap<u64, oneshot::Sender<Result<Contributions, String>>>,
 }
@@ -408,7 +408,7 @@ impl Actor {
                 self.input(offered(epoch.unwrap_or(0), answer));
             }
             HostSays::Cancel { call } => {
-                if let Some(call) = desk.calls.get(&call).copied() {
+                for call in desk.calls.get(&call).cloned().unwrap_or_default() {
                     self.input(Input::Cancel { call });
                 }
             }

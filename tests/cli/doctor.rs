@@ -234,6 +234,14 @@ fn a_damaged_record_is_named_with_the_way_out() {
     let title = notes[0]["title"].as_str().unwrap();
     assert!(title.contains(record.to_str().unwrap()), "{title}");
     assert!(notes[0]["fix"].to_string().contains("pi --session"));
+
+    // Whoever lists the agents is told that one is missing there.
+    let core = Core::start(&pi);
+    let (code, out, err) = run(&pi, &["ps"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("no agents here yet"), "{out}");
+    assert_eq!(err, "pi-agents: damaged record, see doctor\n");
+    core.shutdown();
 }
 
 /// The file below `dir` with that name.

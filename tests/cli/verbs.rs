@@ -1,5 +1,6 @@
 //! The shell verbs against a running core (R-OPS-01).
 
+use pi_agents::fleet::roster::Badge;
 use serde_json::{Value, json};
 
 use crate::support::core::Core;
@@ -265,5 +266,31 @@ fn every_printed_name_is_in_the_documentation() {
     look(&json(&pi, &["explain", &name]).1);
     look(&json(&pi, &["doctor"]).1);
     look(&json(&pi, &["shutdown"]).1);
+    // What this core had no reason to say.
+    for badge in Badge::ALL {
+        let name = serde_json::to_value(badge).unwrap();
+        look(&json!({ (name.as_str().unwrap()): null }));
+    }
     assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
+}
+
+#[test]
+fn no_name_is_documented_twice_in_a_table() {
+    // docs/json.md: two rows about one field can say two things
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/json.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut seen = std::collections::HashSet::new();
+    let mut tables = 0;
+    for line in page.lines() {
+        let Some(first) = line.strip_prefix("| `") else {
+            tables += usize::from(line.starts_with("|---"));
+            seen.clear();
+            continue;
+        };
+        let names = first.split(" | ").next().unwrap().split('`').step_by(2);
+        for name in names.filter(|name| !name.is_empty()) {
+            assert!(seen.insert(name.to_owned()), "twice: {name}");
+        }
+    }
+    assert!(tables > 5, "{tables}");
 }

@@ -169,7 +169,7 @@ impl Explanation {
                 };
                 match signal {
                     // The reason is not the process's end: it was of no use any more before.
-                    _ if reason.starts_with("the process ") => format!("{reason} {when}"),
+                    _ if reason.starts_with("the process ") => format!("{reason}, {when}"),
                     Some(signal) => {
                         let signal_words = match signal_name(*signal) {
                             Some(name) => format!("signal {signal} ({name})"),

@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::fleet::roster::{Badge, UsageTotals};
+use crate::fleet::roster::UsageTotals;
 use crate::tui::app::{App, Link};
 use crate::tui::numbers;
 use crate::tui::paint::{self, Row};
@@ -100,7 +100,7 @@ fn line(app: &App, counts: &[Count], detail: Detail) -> Row {
     if let Some(fleet) = &app.fleet {
         for badge in &fleet.core.badges {
             row.push(DOT, theme.dim);
-            row.push(badge_text(*badge), theme.warning);
+            row.push(badge.words(), theme.warning);
         }
     }
     if !app.is_lost() {
@@ -159,15 +159,6 @@ fn counts(app: &App, canvas: &Canvas<'_>) -> [Count; 6] {
         (icons.failed, counts.failed, "failed", theme.error),
         (icons.stopped, counts.stopped, "stopped", theme.warning),
     ]
-}
-
-fn badge_text(badge: Badge) -> &'static str {
-    match badge {
-        Badge::Unguarded => "unguarded",
-        Badge::NotSaved => "not saved",
-        Badge::Unreadable => "damaged record, see doctor",
-        Badge::NotCrashSafe => "not crash-safe",
-    }
 }
 
 /// What the view of an agent says of a core that is gone, with the way out; `None` = it is there.

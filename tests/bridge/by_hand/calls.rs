@@ -147,6 +147,25 @@ fn a_cancelled_call_ends_at_once_and_its_agent_with_it() {
 }
 
 #[test]
+fn calls_that_share_an_id_are_cancelled_together() {
+    // R-TOOL-10: ids of calls come from providers, and some use one twice in an answer.
+    let pi = FakePi::new();
+    let mut bridge = Bridge::start(&pi, SESSION);
+    let spawn = json!({"prompt": "fake:hang", "label": "a task"});
+    let ids = [(); 3].map(|()| bridge.use_tool("c1", "agent_spawn", spawn.clone()));
+    bridge.wait("the agents to work", |_| {
+        (pi.commands("prompt").len() == ids.len()).then_some(())
+    });
+    bridge.notify("tools/cancel", json!({"call": "c1"}));
+    for id in ids {
+        let answer = bridge.answer(id);
+        assert_eq!(answer["result"]["details"]["cancelled"], true, "{answer}");
+        assert_eq!(bridge.answers(id), 1);
+    }
+    pi.wait_events("end", ids.len());
+}
+
+#[test]
 fn a_launch_takes_what_other_extensions_add_and_a_rejected_one_leaks_nothing() {
     // R-PI-04, R-LIFE-18
     let pi = FakePi::new().with_env("FAKE_PI_LOG_ENV", "EXTRA,PI_AGENTS_TOKEN,HOST_ONLY");

@@ -134,7 +134,7 @@ fn a_process_that_went_deaf_fails_for_that() {
     let told = w.explain(a.agent);
     assert_eq!(
         told.answer(),
-        "max failed just now: the process closed its output and went on in the middle of a run"
+        "max failed just now: the process closed its output and went on, in the middle of a run"
     );
     let signals: Vec<&Did> = told
         .entries
