@@ -70,6 +70,7 @@ impl World {
             persistent: !bit(1),
             foreground: bit(256),
             private: false,
+            secret: false,
             timeout: timeout.map(Duration::from_millis),
             name: None,
             shown: None,
@@ -133,6 +134,11 @@ impl World {
         {
             a.private = true;
         }
+        let secret =
+            by == Sender::User && host != 0 && (self.rests(agent) || self.is_secret(agent));
+        if by != Sender::User {
+            self.set_secret(agent, false);
+        }
         let text = match sort % 10 {
             1 => "same <0>".to_owned(),
             2 => format!("/expand <{n}>"),
@@ -152,6 +158,44 @@ impl World {
             text,
             env: ChildEnv::default(),
         });
+        let refused = self.msgs.iter().any(|m| m.n == n && m.fate.is_some());
+        if secret && !refused {
+            self.set_secret(agent, true);
+        }
+    }
+
+    /// It has no run, none is to come, and no message waits for it.
+    fn rests(&self, agent: u32) -> bool {
+        let shown = self.agent(agent).and_then(|a| a.shown.as_ref());
+        let still = shown.is_some_and(|view| {
+            let working = matches!(
+                view.status,
+                Status::Queued | Status::Starting | Status::Running
+            );
+            !working && view.pending.is_empty()
+        });
+        still
+            && !self.msgs.iter().any(|m| m.agent == agent && m.waits())
+            && !self
+                .procs
+                .iter()
+                .any(|p| p.agent == agent && (p.run.is_some() || p.prompt.is_some()))
+    }
+
+    fn is_secret(&self, agent: u32) -> bool {
+        self.agent(agent).is_some_and(|a| a.secret)
+    }
+
+    /// Whether what the agent begins from now on is a person's own. If not, what it is at may be its host's, too.
+    fn set_secret(&mut self, agent: u32, secret: bool) {
+        if let Some(a) = self.agents.iter_mut().find(|a| a.n == agent) {
+            a.secret = secret;
+        }
+        if !secret {
+            for p in self.procs.iter_mut().filter(|p| p.agent == agent) {
+                p.secret = None;
+            }
+        }
     }
 
     pub fn ask(&mut self, asked: Asked, n: u32, agent: u32, by: u32) {

@@ -6,10 +6,12 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use pi_agents::fleet::interpret::{Fact, Interpreter};
+use pi_agents::fleet::live::MESSAGE_STATUS;
 use pi_agents::fleet::machine::ChildCommand;
 use pi_agents::pi::event::{CompactionEnd, QueueUpdate, Record};
 use pi_agents::pi::message::{Assistant, Gist, Message, StopReason};
 use pi_agents::pi::response::Response;
+use pi_agents::pi::ui_request::{UiMethod, UiRequest};
 
 /// A prompt the child has read and not answered.
 #[derive(Clone, Debug)]
@@ -145,6 +147,18 @@ impl Child {
             command,
             result: Err("nobody asked".to_owned()),
         });
+    }
+
+    /// Asks its parent something and goes on.
+    pub fn ask(&mut self) {
+        self.say(&Record::UiRequest(UiRequest {
+            id: Cow::Borrowed("ask"),
+            method: UiMethod::SetStatus {
+                key: Cow::Borrowed(MESSAGE_STATUS),
+                text: Some(Cow::Borrowed(r#"{"message":"which branch?"}"#)),
+            },
+            timeout_ms: None,
+        }));
     }
 
     /// Reads the next command. Sorts: 0 as it should, 1 refuses, 2 answers what cannot be read, 3 never answers, 4 answers

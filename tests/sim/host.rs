@@ -394,6 +394,7 @@ impl World {
     pub fn check_host(&mut self, effect: &Effect) {
         match effect {
             Effect::Journal { host, seq, record } => {
+                self.check_secret(record.id());
                 let Some(h) = self.host_mut(*host) else {
                     self.fail("the journal of an unknown host");
                     return;
@@ -471,6 +472,10 @@ impl World {
                         ));
                     }
                 }
+                let wakes = |o: &Offer| o.mode == OfferMode::Wake;
+                if *mode == OfferMode::Wake && h.offers.iter().any(wakes) {
+                    wrong = Some("two wakes at once (R-DELIV-03)".to_owned());
+                }
                 if !there {
                     wrong = Some("an offer to a generation that is over (R-DELIV-05)".to_owned());
                 } else if !fits {
@@ -498,6 +503,19 @@ impl World {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A run that a person began for himself is never owed to the host (R-DELIV-07, R-DELIV-08).
+    fn check_secret(&mut self, id: DeliveryId) {
+        let DeliveryId::Completion(run) = id else {
+            return;
+        };
+        let n = number(run.instance.0);
+        if self.proc(n).is_some_and(|p| p.secret == Some(run.run)) {
+            self.fail(format!(
+                "{id} is a person's own, and its host is told (R-DELIV-07)"
+            ));
         }
     }
 

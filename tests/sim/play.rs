@@ -218,7 +218,13 @@ impl Player {
         if child.can_repeat() {
             self.offer(Kind::Repeat, n);
         }
-        for kind in [Kind::Stray, Kind::SelfStart, Kind::Babble, Kind::Die] {
+        for kind in [
+            Kind::Stray,
+            Kind::SelfStart,
+            Kind::Question,
+            Kind::Babble,
+            Kind::Die,
+        ] {
             self.offer(kind, n);
         }
         if child.eof {

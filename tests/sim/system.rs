@@ -83,6 +83,9 @@ impl World {
         let records = self.records.clone();
         self.agents
             .retain(|a| records.iter().any(|r| number(r.id.0) == a.n));
+        for a in &mut self.agents {
+            a.secret = false;
+        }
         // The records of a folder come oldest first.
         for record in records {
             self.machine.restore(record);
@@ -182,6 +185,7 @@ impl World {
                 p.write_fails |= !child.inbox.is_empty();
             }
             Kind::Repeat => child.repeat(),
+            Kind::Question => child.ask(),
             Kind::Babble => child.babble(step.b),
             _ => {}
         }

@@ -76,6 +76,20 @@ impl World {
         }
     }
 
+    /// A child asks, and its host is no person, who would see it (R-DELIV-10).
+    pub fn asks_its_host(&self, input: &Input) -> bool {
+        let Input::Fact {
+            instance,
+            fact: Fact::ToParent { .. },
+        } = input
+        else {
+            return false;
+        };
+        let proc = self.proc(number(instance.0)).filter(|p| !p.gone);
+        let agent = proc.and_then(|p| self.agent(p.agent));
+        agent.is_some_and(|a| a.host != 0)
+    }
+
     /// A call is taken back: what it wanted may end.
     fn told_cancel(&mut self, n: u32) {
         let Some(call) = self.calls.iter().find(|c| c.n == n && c.open()) else {
@@ -149,6 +163,7 @@ impl World {
         let Some(agent) = self.proc(n).map(|p| p.agent) else {
             return;
         };
+        let secret = self.agent(agent).is_some_and(|a| a.secret);
         let aborting = self
             .calls
             .iter()
@@ -163,6 +178,7 @@ impl World {
                 } else if !p.exit_told {
                     p.run = Some(now);
                     p.runs += 1;
+                    p.secret = secret.then_some(p.runs);
                     p.after_stop = p.cause.is_some() || p.closed.is_some() || p.start_late;
                     p.run_over = false;
                     p.abort_asked = aborting;

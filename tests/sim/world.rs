@@ -11,6 +11,7 @@ use pi_agents::fleet::ids::{AgentId, CallId, HostId, InstanceId, MessageId};
 use pi_agents::fleet::machine::{
     Effect, Exit, Input, LadderSignal, Machine, MachineConfig, Now, Restored, Timer,
 };
+use pi_agents::fleet::outbox::JournalRecord;
 use pi_agents::fleet::roster::AgentView;
 use pi_agents::fleet::transcript::Outcome;
 use uuid::Uuid;
@@ -22,8 +23,9 @@ use super::step::{Kind, Step};
 pub fn agent_id(n: u32) -> AgentId {
     AgentId(Uuid::from_u128(n.into()))
 }
+/// Has its number twice: ids that the machine derives from those of two processes differ.
 pub fn instance_id(n: u32) -> InstanceId {
-    InstanceId(Uuid::from_u128(n.into()))
+    InstanceId(Uuid::from_u128(u128::from(n) | u128::from(n) << 24))
 }
 pub fn message_id(n: u32) -> MessageId {
     MessageId(Uuid::from_u128(n.into()))
@@ -49,8 +51,11 @@ pub fn proc_of(timer: Timer) -> Option<u32> {
     };
     Some(number(id.0))
 }
+/// The part of an id that says which.
+const NUMBER: u128 = 0xff_ffff;
+
 pub fn number(id: Uuid) -> u32 {
-    u32::try_from(id.as_u128()).unwrap_or(u32::MAX)
+    u32::try_from(id.as_u128() & NUMBER).unwrap_or(u32::MAX)
 }
 
 /// Pi sessions that can be hosts.
@@ -66,6 +71,8 @@ pub struct Agent {
     pub foreground: bool,
     /// A person wrote to it: some of its runs may be nobody else's business (R-DELIV-07).
     pub private: bool,
+    /// A person wrote to it when it was idle, and its host not since: its runs are nobody else's business (R-DELIV-08).
+    pub secret: bool,
     pub timeout: Option<Duration>,
     pub name: Option<String>,
     /// As it was last published.
@@ -113,6 +120,8 @@ pub struct Proc {
     pub start_late: bool,
     /// Runs it began.
     pub runs: u64,
+    /// The one that is a person's own.
+    pub secret: Option<u64>,
     /// It said that it is idle, or it died: a run that was announced never began.
     pub never: bool,
     /// Who or what stopped it first.
@@ -330,6 +339,7 @@ impl World {
             Input::Spawn { agent, .. } => Some(*agent),
             _ => None,
         };
+        let asks = self.asks_its_host(&input);
         let cancel = match &input {
             Input::Cancel { call } => Some(number(call.0)),
             _ => None,
@@ -349,6 +359,20 @@ impl World {
             if effects.len() != 1 {
                 self.fail(format!("a refused spawn had effects: {effects:?}"));
             }
+        }
+        let asked = |e: &&Effect| {
+            matches!(
+                e,
+                Effect::Journal {
+                    record: JournalRecord::Asked { .. },
+                    ..
+                }
+            )
+        };
+        if effects.iter().filter(asked).count() != usize::from(asks) {
+            self.fail(
+                "a question is not owed to its parent, or one that nobody asked (R-DELIV-10)",
+            );
         }
         if let Some(n) = cancel
             && self.calls.iter().any(|c| c.n == n && c.open())
@@ -502,6 +526,7 @@ impl Proc {
             after_stop: false,
             start_late: false,
             runs: 0,
+            secret: None,
             never: false,
             cause: None,
             may_close: false,
@@ -523,7 +548,7 @@ pub fn plain(text: &str) -> String {
         let _ = write!(
             out,
             "{}{rest}",
-            u64::from_str_radix(id, 16).unwrap_or_default()
+            u128::from_str_radix(id, 16).unwrap_or_default() & NUMBER
         );
     }
     out
