@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Stage;
 use crate::pi::traces::traces;
 use crate::support::rpc::{Rpc, last_answer, message_text};
+use crate::support::wait;
 
 /// The order of records, without texts: one word each, repeats of a stream taken together.
 fn order(records: &[Value]) -> Vec<String> {
@@ -229,7 +230,9 @@ fn abort_inside_a_tool_ends_the_run_and_kills_the_tool() {
     );
     let ended = agent.wait_record("the end of the tool", end);
     assert!(message_text(&ended["result"]).ends_with("Command aborted"));
-    assert_eq!(stage.sandbox.processes().len(), 1, "only the agent is left");
+    wait::wait_until("only the agent to be left", || {
+        stage.sandbox.processes().len() == 1
+    });
     all_known(&agent);
 
     // The agent stays and can be asked again.

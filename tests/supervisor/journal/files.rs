@@ -183,7 +183,8 @@ fn a_lock_that_was_removed_lets_nobody_write_over_the_next_holder() {
     first.journal.append(2, settled(3, "three"));
     assert!(matches!(event(&mut first), JournalEvent::Failed(_)));
     append(&mut second, 2, settled(4, "four"));
-    drop(first.journal);
+    // Waited for: it tries for the lock again and again as long as it lives.
+    first.journal.close(first.events);
     second.journal.close(second.events);
     let wanted = [(1, "one"), (2, "two"), (4, "four")].map(|(n, text)| settled(n, text));
     assert_eq!(found(dir.path()), wanted);
