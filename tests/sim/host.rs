@@ -13,7 +13,7 @@ use pi_agents::fleet::outbox::{Activity, Ending, JournalRecord, OfferMode};
 use pi_agents::fleet::transcript::Outcome;
 
 use super::step::{Kind, Step};
-use super::world::{Asked, World, host_id, instance_id, number};
+use super::world::{Asked, NESTED, Proc, World, agent_id, host_id, instance_id, number};
 
 #[derive(Clone, Debug)]
 pub struct Offer {
@@ -28,6 +28,8 @@ pub struct Offer {
 pub struct Host {
     pub n: u32,
     pub generation: u64,
+    /// The agent whose session it is.
+    of: Option<u32>,
     pub open: bool,
     pub activity: Option<Activity>,
     /// In the memory of its bridge.
@@ -160,7 +162,7 @@ impl World {
         let h = &mut self.hosts[at];
         let (host, generation, open) = (host_id(step.b), h.generation, h.open);
         match step.kind {
-            Kind::Join if !open => self.join(step.a, at, step.c != 0),
+            Kind::Join if !open => self.join(step.a, at, step.c),
             Kind::Leave if open => {
                 let reason = [LeaveReason::Reload, LeaveReason::Lost][(step.c % 2) as usize];
                 self.input(Input::HostLeft {
@@ -267,10 +269,24 @@ impl World {
         });
     }
 
-    fn join(&mut self, n: u32, at: usize, unreadable: bool) {
+    fn join(&mut self, n: u32, at: usize, sort: u32) {
         if self.taken(n) {
             return;
         }
+        let mut kind = HostKind::Pi;
+        if self.hosts[at].n == NESTED {
+            let of = self.hosts[at].of.unwrap_or(sort / 2);
+            let top = self.agent(of).is_some_and(|a| a.host != NESTED);
+            let lives = |p: &Proc| p.launched && !p.exit_told && p.closed.is_none();
+            if !top || !self.live_proc(of).is_some_and(lives) {
+                return;
+            }
+            self.hosts[at].of = Some(of);
+            kind = HostKind::Nested {
+                agent: agent_id(of),
+            };
+        }
+        let unreadable = !sort.is_multiple_of(2);
         let h = &mut self.hosts[at];
         h.generation += 1;
         let (host, generation) = (host_id(h.n), h.generation);
@@ -288,7 +304,7 @@ impl World {
         self.input(Input::HostJoined {
             call: super::world::call_id(n),
             host,
-            kind: HostKind::Pi,
+            kind,
             generation,
             known,
             undecided,
@@ -365,29 +381,42 @@ impl World {
 
     pub fn told_host(&mut self, input: &Input) {
         if let Input::HostLeft { host, reason, .. } = input
-            && let Some(h) = self.host_mut(*host)
+            && let Some(n) = self.host_mut(*host).map(|h| h.n)
         {
-            let n = h.n;
-            h.open = false;
-            h.activity = None;
-            h.read_late = false;
-            h.connection_lost();
-            if *reason == LeaveReason::Reload {
-                // Its memory is gone, and what it held for later.
-                h.held.clear();
-            }
-            let agents: Vec<u32> = self
-                .agents
-                .iter()
-                .filter(|a| a.host == n)
-                .map(|a| a.n)
-                .collect();
-            for call in &mut self.calls {
-                call.orphan |= call.open() && agents.contains(&call.agent);
-            }
-            for agent in agents {
-                self.may_close(Some(agent), StopCause::HostGone);
-            }
+            self.host_gone(n, *reason);
+        }
+    }
+
+    /// The session of an agent ends with its process.
+    pub fn hosts_nobody(&mut self, proc: u32) {
+        let agent = self.proc(proc).map(|p| p.agent);
+        let h = &self.hosts[NESTED as usize];
+        if h.open && h.of == agent {
+            self.host_gone(NESTED, LeaveReason::Quit);
+        }
+    }
+
+    fn host_gone(&mut self, n: u32, reason: LeaveReason) {
+        let h = &mut self.hosts[n as usize];
+        h.open = false;
+        h.activity = None;
+        h.read_late = false;
+        h.connection_lost();
+        if reason != LeaveReason::Lost {
+            // Its memory is gone, and what it held for later.
+            h.held.clear();
+        }
+        let agents: Vec<u32> = self
+            .agents
+            .iter()
+            .filter(|a| a.host == n)
+            .map(|a| a.n)
+            .collect();
+        for call in &mut self.calls {
+            call.orphan |= call.open() && agents.contains(&call.agent);
+        }
+        for agent in agents {
+            self.may_close(Some(agent), StopCause::HostGone);
         }
     }
 
@@ -601,7 +630,8 @@ impl World {
 
     /// What a parent is owed and has not got, when nothing is left to happen.
     pub fn unpaid(&self) -> Option<String> {
-        self.hosts.iter().find_map(|h| {
+        let there = |h: &&Host| h.n != NESTED || h.open;
+        self.hosts.iter().filter(there).find_map(|h| {
             let id = h.owed.iter().find(|id| !h.session.contains(id))?;
             Some(format!(
                 "{id} is owed to host {} and did not arrive (R-DELIV-05)",

@@ -3,7 +3,7 @@
 use pi_agents::fleet::agent::Status;
 use pi_agents::fleet::machine::{Effect, Timer};
 
-use super::world::{Asked, World, agent_id, number, proc_of};
+use super::world::{Asked, NESTED, World, agent_id, number, proc_of};
 
 /// The changes of a status that are allowed (R-LIFE-02), written down once more: Queued, Starting, Running, Idle,
 /// Completed, Failed, `X` for stopped. `SC` is two at once: a message was handled without a run and the agent does not stay.
@@ -96,6 +96,7 @@ impl World {
             let cause = self.live_proc(n).and_then(|p| p.cause);
             if let (Status::Stopped { by }, Some(cause)) = (to, cause)
                 && *by != cause
+                && self.agents[at].host != NESTED
             {
                 wrong = Some(format!("agent {n} is {to:?}, it was stopped by {cause:?}"));
             }

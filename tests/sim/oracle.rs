@@ -8,7 +8,7 @@ use pi_agents::fleet::ids::MessageId;
 use pi_agents::fleet::machine::{ChildCommand, Effect, LadderSignal, Timer};
 use pi_agents::fleet::transcript::Outcome;
 
-use super::world::{Asked, Msg, World, agent_id, number, proc_of};
+use super::world::{Asked, Msg, NESTED, World, agent_id, number, proc_of};
 
 /// The number in a message's text.
 pub fn number_in(text: &str) -> Option<u32> {
@@ -334,7 +334,10 @@ impl World {
                 "agent {agent}: its run is ended and nothing ended it (R-LIFE-04)"
             ));
         }
+        // What ends below an agent ends with it or with the core, whichever comes first.
+        let below = self.agent(agent).is_some_and(|a| a.host == NESTED);
         let good = match (cause, outcome) {
+            (Some(_), Outcome::Stopped { .. }) if below => true,
             (Some(cause), Outcome::Stopped { by }) => *by == cause,
             (Some(_), _) => false,
             (None, Outcome::Stopped { by }) => match by {

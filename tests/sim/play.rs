@@ -4,7 +4,7 @@
 use super::host::Host;
 use super::rng::Rng;
 use super::step::{Kind, Step};
-use super::world::{HOSTS, Proc, World};
+use super::world::{HOSTS, NESTED, Proc, World};
 
 /// What tends to happen in a world.
 struct Leanings {
@@ -248,6 +248,10 @@ impl Player {
                     let open = world.hosts.iter().skip(1).find(|h| h.open || strange);
                     step.c = open.map_or(0, |h| h.n);
                 }
+                if world.hosts[NESTED as usize].open && self.rng.chance(50) {
+                    step.c = NESTED;
+                    step.b |= if strange { 0 } else { 256 };
+                }
             }
             Kind::Send => {
                 step.a = self.fresh();
@@ -277,6 +281,9 @@ impl Player {
             Kind::Join => {
                 step.a = self.fresh();
                 step.c = u32::from(self.rng.chance(20));
+                if step.b == NESTED {
+                    step.c += 2 * self.some_agent(world);
+                }
             }
             Kind::Leave => step.c = self.rng.below(2),
             Kind::State => step.c = self.rng.below(3),
@@ -392,7 +399,7 @@ fn next_of_host(world: &World) -> Option<Step> {
         }
         if !h.open {
             let call = 9100 + u32::try_from(world.calls.len()).unwrap();
-            let known = h.generation > 0 && !shutdown;
+            let known = h.generation > 0 && !shutdown && n != NESTED;
             return known.then(|| Step::new(Kind::Join, call, n, 0));
         }
         if h.activity.is_none() {

@@ -34,7 +34,7 @@ kinds! {
     Send "send" "somebody sends message {a} to agent {b} (sort {c})";
     Stop "stop" "somebody stops agent {b} (call {a}, {c} = by its host)";
     Cancel "cancel" "call {a} is taken back";
-    Join "join" "host {b} joins (call {a}; {c} = its journal cannot be read)";
+    Join "join" "host {b} joins (call {a}, {c}: odd = its journal cannot be read, half of it = the agent whose session it is)";
     Leave "leave" "host {b} leaves";
     State "state" "host {b} is now {c} (0 busy, 1 idle, 2 silent)";
     Take "take" "host {b} answers the offer it holds (sort {c})";

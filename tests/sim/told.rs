@@ -59,6 +59,7 @@ impl World {
                 }
             }
             Input::Exited { instance, .. } => {
+                self.hosts_nobody(number(instance.0));
                 if let Some(p) = self.proc_mut(number(instance.0)) {
                     p.exit_told = true;
                     p.run_over = p.run.is_some();

@@ -92,6 +92,45 @@ const TRACES: &[(&str, &str)] = &[
         go 10 0 0  # process 10 goes on with its run (sort 0)
         go 10 0 0  # process 10 goes on with its run (sort 0)",
     ),
+    (
+        "R-DELIV-11: a message is lost that was accepted once and refused by the next process",
+        "world 0
+        spawn 2 1 0  # host 0 wants agent 2 (sort 1)
+        die 2 143 0  # process 2 dies (sort 143)
+        exit 2 0 0  # the system reports that process 2 is dead; 0 things it said are lost
+        swept 2 2 1  # what process 2 left is gone: 2 killed, 1 not
+        send 14 2 20  # somebody sends message 14 to agent 2 (sort 20)
+        launched 14 0 0  # the system reports that process 14 was started
+        read 14 0 0  # process 14 reads its next command (sort 0)
+        hear 14 0 0  # the core hears the next thing process 14 said
+        read 14 3 0  # process 14 reads its next command (sort 3)
+        answer 14 4 0  # process 14 answers the prompt it holds (sort 4)
+        go 14 0 0  # process 14 goes on with its run (sort 0)
+        go 14 0 0  # process 14 goes on with its run (sort 0)
+        send 18 2 0  # somebody sends message 18 to agent 2 (sort 0)
+        hear 14 0 0  # the core hears the next thing process 14 said
+        hear 14 0 0  # the core hears the next thing process 14 said
+        hear 14 0 0  # the core hears the next thing process 14 said
+        read 14 0 0  # process 14 reads its next command (sort 0)
+        hear 14 0 0  # the core hears the next thing process 14 said
+        answer 14 0 0  # process 14 answers the prompt it holds (sort 0)
+        go 14 2 0  # process 14 goes on with its run (sort 2)
+        hear 14 0 0  # the core hears the next thing process 14 said
+        hear 14 0 0  # the core hears the next thing process 14 said
+        go 14 0 0  # process 14 goes on with its run (sort 0)
+        hear 14 0 0  # the core hears the next thing process 14 said
+        die 14 9 0  # process 14 dies (sort 9)
+        exit 14 0 0  # the system reports that process 14 is dead; 0 things it said are lost
+        swept 14 0 0  # what process 14 left is gone: 0 killed, 0 not
+        launched 18 0 0  # the system reports that process 18 was started
+        read 18 4 0  # process 18 reads its next command (sort 4)
+        hear 18 0 0  # the core hears the next thing process 18 said
+        read 18 0 0  # process 18 reads its next command (sort 0)
+        hear 18 0 0  # the core hears the next thing process 18 said
+        answer 18 3 0  # process 18 answers the prompt it holds (sort 3)
+        hear 18 0 0  # the core hears the next thing process 18 said
+        send 37 2 10  # somebody sends message 37 to agent 2 (sort 10)",
+    ),
 ];
 
 #[test]

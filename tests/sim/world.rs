@@ -59,7 +59,9 @@ pub fn number(id: Uuid) -> u32 {
 }
 
 /// Pi sessions that can be hosts.
-pub const HOSTS: u32 = 2;
+pub const HOSTS: u32 = 3;
+/// The one that is the session of an agent (R-ID-04).
+pub const NESTED: u32 = 3;
 
 /// What the world knows of an agent, without asking the machine.
 #[derive(Debug)]
@@ -210,6 +212,7 @@ impl World {
     pub fn new(config: u64) -> Self {
         let config = MachineConfig {
             launch_slots: 1 + usize::try_from(config % 3).unwrap(),
+            max_depth: 2,
             ..MachineConfig::default()
         };
         Self {
@@ -347,6 +350,12 @@ impl World {
         let effects = self.machine.step(now, input);
         if std::mem::take(&mut self.quiet) && !effects.is_empty() {
             self.fail(format!("something old had an effect: {effects:?}"));
+        }
+        for effect in &effects {
+            // A process that is being ended hosts nobody any more.
+            if let Effect::CloseStdin { instance } = effect {
+                self.hosts_nobody(number(instance.0));
+            }
         }
         for effect in &effects {
             self.tell(|| format!("  core wants {effect:?}"));

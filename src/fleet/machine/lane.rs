@@ -263,6 +263,13 @@ impl Machine {
                 ErrorCode::Conflict
             };
             self.answer(call, Err(RequestError::new(code, why.to_owned())));
+        } else if starting {
+            // An earlier process had accepted it, and its call was told so (R-DELIV-11).
+            self.notice(
+                id,
+                Level::Error,
+                format!("not delivered ({why}): {}", m.text),
+            );
         }
         if starting {
             self.give_back(id, ErrorCode::StartFailed, why);

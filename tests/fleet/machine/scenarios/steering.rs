@@ -317,3 +317,30 @@ fn a_message_that_an_unheard_process_may_have_consumed_is_given_back_and_not_sen
         assert_eq!(w.launches(a.agent).len(), if heard { 2 } else { 1 });
     }
 }
+
+#[test]
+fn a_message_that_was_accepted_once_is_not_lost_when_the_replacement_refuses_it() {
+    // R-DELIV-11: its call was answered long ago, so the agent's account says it
+    let mut w = with_pi();
+    let a = w.running();
+    let (call, instance) = w.send_by(Sender::Parent(w.caller), a.agent, "more");
+    w.accept_next(&a, Disposition::Queued);
+    w.fact(
+        &a,
+        Fact::QueueChanged {
+            steering: vec!["more".into()],
+            follow_up: Vec::new(),
+        },
+    );
+    w.settle(&a, StopReason::Error);
+    w.exit(&a, Some(0), None);
+    w.swept(&a);
+    let b = a.in_process(instance);
+    w.ready(&b);
+    let (id, text) = w.prompts(&b).pop().unwrap();
+    assert_eq!(text, "more");
+    w.respond(&b, &id, Err("no API key".into()));
+    assert_eq!(w.answers(call).len(), 1);
+    let told = |e: &Effect| matches!(e, Effect::Notice { text, .. } if text.contains("more"));
+    assert_eq!(w.count(told), 1);
+}
