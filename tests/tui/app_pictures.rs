@@ -143,6 +143,28 @@ fn first_run() {
 }
 
 #[test]
+fn a_command_is_whole_on_every_screen_it_fits() {
+    // screens.md: the exact way out, to be copied
+    let command = "  npm install -g @earendil-works/pi-coding-agent@latest";
+    for columns in 40..=100_u16 {
+        let mut desk = Desk::starting(FakeClient::new(Vec::new()), columns, 20);
+        let mut problem = no_pi();
+        for check in problem.checks.iter_mut().filter(|check| !check.ok) {
+            check.commands = vec![command.into()];
+        }
+        news::problem(&mut desk.app, problem, desk.now);
+        desk.settle();
+        let text = desk.text();
+        let whole = text.lines().any(|line| line.contains(command.trim()));
+        assert_eq!(
+            whole,
+            usize::from(columns) >= command.len(),
+            "{columns}\n{text}"
+        );
+    }
+}
+
+#[test]
 fn first_run_offers_only_what_there_is() {
     use pi_agents::tui::ExitReason;
     use pi_agents::tui::app::Attempt;

@@ -7,9 +7,13 @@ use crate::tui::app::{App, Link};
 use crate::tui::layout::{take_bottom, take_top};
 use crate::tui::paint::{self, Row};
 use crate::tui::text::SafeText;
+use crate::tui::width::width;
 use crate::tui::wrap::{Mode, wrap};
 
 use super::{Canvas, footer, header};
+
+/// Before what is to be typed.
+const INDENT: &str = "      ";
 
 /// Draws it.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
@@ -48,11 +52,14 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         }
         for command in &check.commands {
             let text = SafeText::block(command);
-            // A command is broken where a terminal breaks it, so that it can be copied.
-            for range in wrap(text.as_safe(), cols.saturating_sub(4).max(1), Mode::Cells) {
+            // A command can be copied when it is whole: it gives up its indent before it is broken.
+            let all = usize::from(area.width);
+            let indent = all.saturating_sub(width(text.as_str())).min(INDENT.len());
+            let indent = INDENT.get(..indent).unwrap_or_default();
+            for range in wrap(text.as_safe(), (all - indent.len()).max(1), Mode::Cells) {
                 rows.push(
                     Row::new()
-                        .put("      ", theme.text)
+                        .put(indent, theme.text)
                         .put(text.as_safe().slice(range), theme.accent),
                 );
             }
