@@ -81,21 +81,27 @@ impl<'a> Run<'a> {
         self.open_session();
         self.message(&records::user(text));
         self.deliver();
-        let flow = loop {
+        loop {
             let flow = self.perform(&mut script);
-            if flow != Flow::On {
-                break flow;
+            let mut next = None;
+            if flow == Flow::On {
+                next = self.waiting();
             }
-            let Some(text) = self.waiting() else {
-                break flow;
-            };
+            if next.is_none() {
+                // As Pi does: what was queued while the run was ending is a part of it.
+                next = self.settle(&flow);
+                if next.is_none() {
+                    return;
+                }
+                self.emit(&json!({"type": "agent_start"}));
+            }
+            let text = next.unwrap_or_default();
             self.emit(&json!({"type": "turn_start"}));
             self.turns = 0;
             self.emit(&queue_update(&self.engine.state()));
             self.message(&records::user(&text));
             script = self.script(&text);
-        };
-        self.settle(flow == Flow::Aborted);
+        }
     }
 
     fn script(&self, text: &str) -> VecDeque<Statement> {
@@ -248,7 +254,9 @@ impl<'a> Run<'a> {
         self.engine.out.raw(&line);
     }
 
-    fn settle(&mut self, aborted: bool) {
+    /// Ends the run, or gives the message with which it goes on after all.
+    fn settle(&mut self, flow: &Flow) -> Option<String> {
+        let aborted = *flow == Flow::Aborted;
         self.emit(&json!({"type": "agent_end", "messages": self.messages, "willRetry": false}));
         if self.compacts {
             compaction(self.engine, "threshold");
@@ -256,6 +264,13 @@ impl<'a> Run<'a> {
         std::thread::sleep(Duration::from_millis(self.settle_delay));
         // Under the lock: a prompt that arrives now is either part of this run or a new one.
         let mut state = self.engine.state();
+        if *flow == Flow::On && !state.abort {
+            let steering = state.steering.pop_front();
+            let next = steering.or_else(|| state.follow_up.pop_front());
+            if next.is_some() {
+                return next;
+            }
+        }
         if self.settles {
             if self.engine.options.old {
                 self.emit(&json!({"type": "agent_settled"}));
@@ -269,5 +284,6 @@ impl<'a> Run<'a> {
         for command in &aborts {
             self.engine.respond(command, Ok(None));
         }
+        None
     }
 }
