@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use tokio::sync::oneshot;
 
-use super::actor::{Actor, child_env};
+use super::actor::Actor;
+use super::requests::child_env;
 use crate::client::host::{HostAnswer, HostCall};
 use crate::client::{EnvText, EnvVar, ErrorCode, Reply, RequestError, SpawnRequest};
 use crate::fleet::host::{Caller, Sender, SpawnMode, Stopper};

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::actor::{Actor, Event, child_env};
+use super::actor::{Actor, Event};
 use super::host_link::Link;
 use super::journal::{Journal, JournalEvent, JournalOptions, OpenError, Opened};
 use super::record::{self, AgentRecord};
+use super::requests::child_env;
 use crate::client::host::{
     Contributions, HostAnswer, HostCall, HostHello, HostNews, HostSays, HostSeat, Offered, ToolView,
 };

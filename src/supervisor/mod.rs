@@ -4,6 +4,7 @@
 mod actor;
 mod answers;
 mod child;
+mod effects;
 pub mod find_pi;
 mod handle;
 mod host_calls;
@@ -13,8 +14,10 @@ pub mod journal;
 pub mod launch;
 pub mod leftovers;
 mod live;
+mod looks;
 pub mod pipe;
 pub mod record;
+mod requests;
 mod saving;
 pub mod session_file;
 mod shared;

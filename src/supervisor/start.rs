@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::SupervisorConfig;
-use super::actor::{Event, child_env, started};
+use super::actor::{Event, started};
 use super::child::{self, ChildHandle, ChildSetup};
 use super::find_pi::{self, PiFound, PiProblem};
 use super::hosts::LAUNCH_ANSWER;
 use super::launch;
 use super::launch::Identity;
 use super::live::AgentLive;
+use super::requests::child_env;
 use super::session_file::{self, SessionMark};
 use super::shared::Shared;
 use super::witness::Witness;

@@ -1,64 +1,12 @@
-//! Everything together: a real Pi with the bridge, the real core, real Pis as its agents. What a
-//! model received is read from the model server.
+//! The whole way, once: foreground, background, a question, and a parent that is killed.
 
 use serde_json::{Value, json};
 
-use crate::support::core::PROGRAM;
-use crate::support::hermetic_pi::HermeticPi;
-use crate::support::model::{Gate, ModelServer, Request, Turn};
-use crate::support::rpc::{Rpc, last_answer, message_text};
+use super::{Parent, spawn};
+use crate::support::model::{Gate, Turn};
+use crate::support::rpc::{last_answer, message_text};
 use crate::support::versions::Version;
 use crate::support::wait;
-
-struct Parent {
-    rpc: Rpc,
-    model: ModelServer,
-    pi: HermeticPi,
-}
-
-impl Parent {
-    fn start(version: Version) -> Self {
-        Self::with(version, &[])
-    }
-
-    fn with(version: Version, env: &[(&str, &str)]) -> Self {
-        let model = ModelServer::start();
-        let pi = HermeticPi::new(version, &model);
-        let package = pi_agents::bridge::install(&pi.sandbox.cache()).unwrap();
-        let mut command = pi.command(&pi.install.pi);
-        command
-            .args(["--mode", "rpc", "--extension"])
-            .arg(package)
-            .env("PI_AGENTS_BIN", PROGRAM)
-            .env("PI_AGENTS_PI", pi.pi_command())
-            .envs(env.iter().copied());
-        Self {
-            rpc: Rpc::start(command),
-            model,
-            pi,
-        }
-    }
-
-    /// Requests to the model that are the parent's: they carry this text of the user.
-    fn asked(&self, marker: &str) -> Vec<Request> {
-        let mut requests = self.model.requests();
-        requests.retain(|r| r.first_user_text().contains(marker));
-        requests
-    }
-
-    fn replies(request: &Request) -> Vec<Value> {
-        let texts = request.texts("user");
-        texts
-            .iter()
-            .filter_map(|text| serde_json::from_str::<Value>(text).ok())
-            .filter(|value| value["kind"] == "final_reply")
-            .collect()
-    }
-}
-
-fn spawn(prompt: &str, background: bool) -> Value {
-    json!({"prompt": prompt, "label": "a part", "run_in_background": background})
-}
 
 #[test]
 fn a_foreground_agent_works_and_its_reply_is_the_result() {
