@@ -35,6 +35,9 @@ embed! {
     "skills/pi-subagents-workflow/SKILL.md" from "../skills/pi-subagents-workflow/SKILL.md",
 }
 
+/// The extension below the package, to be named to Pi by itself.
+pub const EXTENSION: &str = "src/index.ts";
+
 /// Why the bridge cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {

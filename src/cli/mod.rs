@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod exit;
 mod explain;
+mod pi;
 mod ps;
 mod send;
 mod serve;
@@ -41,6 +42,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs Pi with the agent tools, for this session only
+    ///
+    /// Pi gets everything that follows `pi`, options too: `pi-agents pi --help` is Pi's own help.
+    /// Which Pi is run: PI_AGENTS_PI, else the setting `pi`, else the one on your PATH.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Pi(pi::Args),
     /// Lists the agents of this folder
     Ps(ps::Args),
     /// Starts an agent
@@ -67,6 +74,12 @@ enum Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(args) = pi::arguments_of(std::env::args_os()) {
+        return match pi::exec(&args) {
+            Ok(code) => code,
+            Err(error) => error.report(false),
+        };
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && wants_json() => return usage(&error).report(true),
@@ -78,6 +91,7 @@ pub fn main() -> ExitCode {
     };
     let (json, result) = match cli.command {
         None => (false, dashboard::run(cli.dashboard)),
+        Some(Command::Pi(args)) => (false, pi::run(&args)),
         Some(Command::Ps(args)) => (args.json, ps::run(&args)),
         Some(Command::Spawn(args)) => (args.json, spawn::run(args)),
         Some(Command::Send(args)) => (args.json, send::run(args)),

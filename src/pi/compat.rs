@@ -136,6 +136,25 @@ pub fn node_is_supported(version: &Version) -> bool {
     *version >= NODE_MINIMUM
 }
 
+/// Pi's commands: words that are no message when they stand first (the same in every version that
+/// works).
+const COMMANDS: [&str; 8] = [
+    "auth",
+    "config",
+    "install",
+    "list",
+    "mcp",
+    "remove",
+    "uninstall",
+    "update",
+];
+
+/// True when Pi takes this first argument as a command instead of opening a session.
+#[must_use]
+pub fn is_command(word: &str) -> bool {
+    COMMANDS.contains(&word)
+}
+
 /// True when a second signal, or SIGTERM behind a closed stdin, does not cut Pi's cleanup short
 /// (pi-compat H6).
 #[must_use]

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use models::no_models;
-pub use problem::PiProblem;
+pub use problem::{Choice, PiProblem};
 pub use words::{WordsError, split_words};
 
 use crate::pi::compat::{self, Version};

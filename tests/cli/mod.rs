@@ -2,6 +2,8 @@
 
 mod doctor;
 mod exit_codes;
+mod pi_verb;
+mod real_pi;
 mod usage;
 mod verbs;
 

@@ -262,11 +262,11 @@ fn a_command_of_several_words_is_split_and_asked() {
 
     assert_eq!(
         title(find(Some("'open"), &place.env(&[]))),
-        "--pi cannot be read: a quote (') is not closed"
+        "the command of Pi cannot be read: a quote (') is not closed"
     );
     assert_eq!(
         title(find(Some("  "), &place.env(&[]))),
-        "--pi cannot be read: it is empty"
+        "the command of Pi cannot be read: it is empty"
     );
 }
 

@@ -8,6 +8,32 @@ use crate::pi::compat::Version;
 /// The command that installs or updates Pi.
 pub const INSTALL_PI: &str = "npm install -g @earendil-works/pi-coding-agent@latest";
 
+/// How a person says which Pi to run, where the problem is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// `pi-agents --pi CMD`, also as an option of a verb.
+    Option,
+    /// `PI_AGENTS_PI=CMD`: for a verb that has no options of its own.
+    Variable,
+}
+
+impl Choice {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Option => "--pi",
+            Self::Variable => "PI_AGENTS_PI",
+        }
+    }
+
+    /// The command that runs another Pi.
+    fn example(self) -> &'static str {
+        match self {
+            Self::Option => "  pi-agents --pi /path/to/pi",
+            Self::Variable => "  PI_AGENTS_PI=/path/to/pi pi-agents pi",
+        }
+    }
+}
+
 /// Why agents cannot be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.title())]
@@ -88,7 +114,7 @@ impl PiProblem {
     #[must_use]
     pub fn title(&self) -> String {
         match self {
-            Self::BadCommand { why, .. } => format!("--pi cannot be read: {why}"),
+            Self::BadCommand { why, .. } => format!("the command of Pi cannot be read: {why}"),
             Self::NotFound {
                 command: Some(_),
                 program,
@@ -113,31 +139,43 @@ impl PiProblem {
     /// What was seen and what to do, a few lines. A line that begins with two spaces is a command to type.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
+        self.lines_for(Choice::Option)
+    }
+
+    /// The same where Pi is chosen in this way.
+    #[must_use]
+    pub fn lines_for(&self, choice: Choice) -> Vec<String> {
+        let (name, example) = (choice.name(), choice.example().to_owned());
         match self {
             Self::BadCommand { command, .. } => vec![
                 format!("Given was: {}", clean(command)),
                 "Words are split at spaces; quotes and backslashes keep them together:".to_owned(),
-                "  pi-agents --pi 'node /path/to/cli.js'".to_owned(),
+                match choice {
+                    Choice::Option => "  pi-agents --pi 'node /path/to/cli.js'",
+                    Choice::Variable => "  PI_AGENTS_PI='node /path/to/cli.js' pi-agents pi",
+                }
+                .to_owned(),
             ],
             Self::NotFound {
                 command: Some(command),
                 ..
             } => vec![
-                format!("Looked for because of --pi {}", clean(command)),
-                "Name the program by its path, or leave --pi out to use the pi on your PATH."
-                    .to_owned(),
+                format!("Looked for because of {name} {}", clean(command)),
+                format!(
+                    "Name the program by its path, or leave {name} out to use the pi on your PATH."
+                ),
             ],
             Self::NotFound { command: None, .. } => vec![
                 "No pi on your PATH. Install it:".to_owned(),
                 format!("  {INSTALL_PI}"),
                 "Or say where it is:".to_owned(),
-                "  pi-agents --pi /path/to/pi".to_owned(),
+                example,
             ],
             Self::CannotRun { path, why } => vec![
                 format!("{}: {}", show(path), clean(why)),
                 "Install Pi again, or say which one to run:".to_owned(),
                 format!("  {INSTALL_PI}"),
-                "  pi-agents --pi /path/to/pi".to_owned(),
+                example,
             ],
             Self::NotNow { way_out, .. } => vec![(*way_out).to_owned()],
             Self::NotPi { why, said, .. } => {
@@ -147,7 +185,7 @@ impl PiProblem {
                     format!("Another program has this name: {} ({said}).", clean(why))
                 }];
                 lines.push("Say which one to run, or install Pi:".to_owned());
-                lines.push("  pi-agents --pi /path/to/pi".to_owned());
+                lines.push(example);
                 lines.push(format!("  {INSTALL_PI}"));
                 lines
             }
@@ -155,7 +193,7 @@ impl PiProblem {
                 let mut lines = vec![format!("Found at {}", show(path)), "Update it:".to_owned()];
                 lines.push(format!("  {INSTALL_PI}"));
                 if *given {
-                    lines.push("Or leave --pi out to use the pi on your PATH.".to_owned());
+                    lines.push(format!("Or leave {name} out to use the pi on your PATH."));
                 }
                 lines
             }

@@ -1,0 +1,6 @@
+//! The verbs that run Pi, with real Pis, newest and oldest, and a scripted model.
+
+mod world;
+
+mod modes;
+mod options;
