@@ -29,6 +29,8 @@ impl Machine {
             self.silence(id, Suppression::CallEnded);
             self.cancelled(call, "cancelled; its agent is being stopped");
             self.stop(now, id, StopCause::Cancelled, None);
+        } else if self.cancel_held(now, call) {
+            // Done and not said yet.
         } else if self.stop_waiting(call) {
             self.cancelled(call, "cancelled; what it asked for goes on");
         } else {
@@ -49,7 +51,7 @@ impl Machine {
         true
     }
 
-    fn cancelled(&mut self, call: CallId, words: &str) {
+    pub(super) fn cancelled(&mut self, call: CallId, words: &str) {
         self.answer(call, Err(RequestError::new(ErrorCode::Cancelled, words)));
     }
 

@@ -361,10 +361,9 @@ impl Machine {
                     self.claim_run(id, run);
                 }
                 Some(call) if message.seen && !result => {
-                    self.out.extend(reply.map(|reply| Effect::Answer {
-                        call,
-                        answer: Ok(reply),
-                    }));
+                    if let Some(reply) = reply {
+                        self.answer(call, Ok(reply));
+                    }
                 }
                 None if message.seen => {}
                 Some(call) if message.initial => {
