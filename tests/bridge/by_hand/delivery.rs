@@ -182,3 +182,18 @@ fn a_question_comes_by_itself_and_wakes() {
         json!({"kind": "non_blocking_question", "agent_id": "max", "question": "which branch?"})
     );
 }
+
+#[test]
+fn a_session_that_comes_back_while_its_last_core_still_ends_is_served() {
+    // R-DELIV-05: Pi was quit, or died, and is there again at once; an agent takes its time to end
+    let pi = FakePi::new().options("--ignore-eof");
+    let mut bridge = Bridge::start(&pi, SESSION);
+    bridge.state("busy");
+    bridge.spawn("fake:hang");
+    bridge.hang_up();
+    let mut same = Bridge::start(&pi, SESSION);
+    same.state("busy");
+    let told = contents(&same.wait_offers(1));
+    assert_eq!(told[0]["status"], "stopped", "{told:?}");
+    bridge.wait_exit();
+}
