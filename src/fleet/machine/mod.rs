@@ -225,6 +225,9 @@ impl Machine {
             return;
         };
         let instance = first.instance;
+        let env = first.env.clone();
+        // Whoever waited for the first process heard that it failed.
+        agent.wait_for_result &= agent.queue.iter().any(|m| m.initial);
         let plan = LaunchPlan {
             spec: agent.spec.clone(),
             host,
@@ -232,7 +235,7 @@ impl Machine {
             waited_for: agent.wait_for_result,
             session_id: agent.session_id.clone(),
             resume: agent.session_path.clone(),
-            env: first.env.clone(),
+            env,
         };
         agent.instance = Some(Instance::new(instance));
         agent.ending = None;
