@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::actor::{Actor, Event};
 use super::host_link::Link;
-use super::journal::{Journal, JournalEvent, JournalOptions, OpenError, Opened};
+use super::journal::{Journal, JournalEvent, JournalOptions, News, OpenError, Opened};
 use super::record::{self, AgentRecord};
 use super::requests::child_env;
 use crate::client::host::{
@@ -277,8 +277,9 @@ impl Actor {
                 }
                 records = opened.records;
                 failed = opened.failed;
+                let news = opened.journal.follow(opened.events, failed.is_some());
                 self.hosts.journals.insert(host, opened.journal);
-                self.follow_journal(host, opened.events);
+                self.follow_journal(host, news);
             }
         }
         let unknown = agents.into_iter().filter(|a| !self.machine.knows(a.id));
@@ -355,10 +356,10 @@ impl Actor {
     }
 
     /// News of a journal become inputs.
-    fn follow_journal(&self, host: HostId, mut news: mpsc::Receiver<JournalEvent>) {
+    fn follow_journal(&self, host: HostId, mut news: News) {
         let events = self.events.clone();
         tokio::spawn(async move {
-            while let Some(event) = news.recv().await {
+            while let Some(event) = news.next().await {
                 let input = match event {
                     JournalEvent::Synced(seq) => Input::Journaled { host, seq },
                     JournalEvent::Failed(why) => {

@@ -12,6 +12,7 @@
 mod book;
 mod file;
 mod format;
+mod news;
 mod writer;
 
 use std::io;
@@ -24,6 +25,7 @@ use tokio::sync::mpsc;
 
 pub use file::OpenError;
 pub use format::VERSION;
+pub use news::News;
 
 use crate::fleet::outbox::JournalRecord;
 use book::Book;
@@ -42,6 +44,8 @@ pub struct JournalOptions {
     pub longest_pause: Duration,
     /// A file of at most this many bytes is not compacted.
     pub compact_above: u64,
+    /// A disk that takes longer than this counts as failed until it answers.
+    pub patience: Duration,
 }
 
 impl Default for JournalOptions {
@@ -50,6 +54,7 @@ impl Default for JournalOptions {
             first_pause: Duration::from_millis(250),
             longest_pause: Duration::from_secs(30),
             compact_above: 64 << 10,
+            patience: Duration::from_secs(5),
         }
     }
 }
@@ -93,6 +98,7 @@ pub struct Journal {
     queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
     path: PathBuf,
+    patience: Duration,
 }
 
 impl Journal {
@@ -106,6 +112,7 @@ impl Journal {
     pub fn open(folder: &Path, host: &str, options: JournalOptions) -> Result<Opened, OpenError> {
         let place = Place::new(folder, host)?;
         let path = place.journal();
+        let patience = options.patience;
         let (events_in, events) = mpsc::channel(EVENTS);
         let queue = Arc::new(Queue::default());
         let mut writer = Writer {
@@ -140,6 +147,7 @@ impl Journal {
                 queue,
                 thread,
                 path,
+                patience,
             },
             events,
             records,
@@ -154,6 +162,13 @@ impl Journal {
         if self.thread.is_some() {
             self.queue.push(seq, record);
         }
+    }
+
+    /// What becomes of records, with the limit of [`JournalOptions::patience`]. `failed`: it could not be used
+    /// when it was opened.
+    #[must_use]
+    pub fn follow(&self, events: mpsc::Receiver<JournalEvent>, failed: bool) -> News {
+        News::new(Arc::clone(&self.queue), events, self.patience, failed)
     }
 
     /// Where the file lies.

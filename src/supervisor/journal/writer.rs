@@ -4,7 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::book::Book;
 use super::file::{Appender, Place, Trouble};
@@ -17,12 +17,16 @@ use crate::sys::lock::FileLock;
 pub(super) struct Queue {
     state: Mutex<Queued>,
     changed: Condvar,
+    /// Rung when something begins to wait for the disk.
+    pub(super) waits: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Queued {
     records: Vec<(u64, JournalRecord)>,
     closing: bool,
+    /// Since when the oldest record waits for the disk.
+    since: Option<Instant>,
 }
 
 impl Queue {
@@ -31,8 +35,29 @@ impl Queue {
     }
 
     pub(super) fn push(&self, seq: u64, record: JournalRecord) {
-        self.locked().records.push((seq, record));
+        let mut state = self.locked();
+        state.records.push((seq, record));
+        let first = state.since.is_none();
+        state.since.get_or_insert_with(Instant::now);
+        drop(state);
         self.changed.notify_one();
+        if first {
+            self.waits.notify_one();
+        }
+    }
+
+    /// Since when something waits for the disk.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.locked().since
+    }
+
+    /// The disk is done with what was taken from here.
+    fn done(&self) {
+        let mut state = self.locked();
+        state.since = (!state.records.is_empty()).then(Instant::now);
+        if state.since.is_some() {
+            self.waits.notify_one();
+        }
     }
 
     pub(super) fn close(&self) {
@@ -240,6 +265,7 @@ impl Writer {
     }
 
     fn tell(&self, event: JournalEvent) {
+        self.queue.done();
         // Nobody listens any more when the core ends; what is queued is written all the same.
         let _ = self.events.blocking_send(event);
     }

@@ -26,6 +26,9 @@ fn main() {
         ["full", dir] => full(Path::new(dir)),
         ["read-only", dir] => read_only(Path::new(dir)),
         ["limited", dir] => limited(Path::new(dir)),
+        ["forbidden", dir] => forbidden(Path::new(dir)),
+        ["broken", dir] => broken(Path::new(dir)),
+        ["silent", dir] => silent(Path::new(dir)),
         other => panic!("what is {other:?}?"),
     }
 }
@@ -35,6 +38,7 @@ fn options() -> JournalOptions {
         first_pause: Duration::from_millis(2),
         longest_pause: Duration::from_millis(20),
         compact_above: 4 << 10,
+        patience: Duration::from_millis(200),
     }
 }
 
@@ -193,4 +197,97 @@ fn limited(dir: &Path) {
     setrlimit(Resource::Fsize, Rlimit { current, maximum }).unwrap();
     assert_eq!(recovered(&mut opened), seq);
     check(opened, dir, seq);
+}
+
+/// The folder belongs to somebody else, who lets us in only after a while; we are not the one who may
+/// everything.
+fn forbidden(dir: &Path) {
+    let journals = dir.join("closed/journals");
+    let mut opened = try_open(&journals);
+    let why = opened.failed.clone().unwrap();
+    assert!(why.contains("Permission denied"), "{why}");
+    opened.journal.append(1, history::record(1));
+    // Whoever may is asked through a file.
+    std::fs::write(dir.join("ask/let-us-in"), "").unwrap();
+    assert!(recovered(&mut opened) <= 1);
+    check_from(opened, &journals, 1);
+}
+
+fn check_from(mut opened: Opened, dir: &Path, seq: u64) {
+    let next = seq + 1;
+    opened.journal.append(next, history::record(next));
+    loop {
+        match opened.events.blocking_recv().unwrap() {
+            JournalEvent::Synced(upto) if upto == next => break,
+            JournalEvent::Synced(_) | JournalEvent::Recovered { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    check(opened, dir, next);
+}
+
+/// What the disk of this process does from now on.
+fn disk(does: &str) {
+    let path = PathBuf::from(std::env::var_os("BAD_DISK").unwrap());
+    let new = path.with_extension("new");
+    std::fs::write(&new, does).unwrap();
+    std::fs::rename(new, path).unwrap();
+}
+
+/// Broken hardware: writes are taken and never arrive.
+fn broken(dir: &Path) {
+    let mut opened = open(dir);
+    assert_eq!(append(&mut opened, 1), JournalEvent::Synced(1));
+    disk("error");
+    let JournalEvent::Failed(why) = append(&mut opened, 2) else {
+        panic!("what never arrived is called safe");
+    };
+    assert!(why.contains("Input/output error"), "{why}");
+    let failed = std::fs::metadata(opened.journal.path()).unwrap();
+    opened.journal.append(3, history::record(3));
+    disk("good");
+    while recovered(&mut opened) < 3 {}
+    // A file whose sync failed is not trusted again, whatever its next sync says.
+    use std::os::unix::fs::MetadataExt;
+    let now = std::fs::metadata(opened.journal.path()).unwrap();
+    assert_ne!(failed.ino(), now.ino(), "the same file");
+    check(opened, dir, 3);
+}
+
+/// A disk that takes as long as it likes: it counts as failed meanwhile, and nothing is written twice.
+fn silent(dir: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let Opened {
+        journal, events, ..
+    } = open(dir);
+    let mut news = journal.follow(events, false);
+    let mut next = || runtime.block_on(news.next()).unwrap();
+    journal.append(1, history::record(1));
+    assert_eq!(next(), JournalEvent::Synced(1));
+    disk("hang");
+    journal.append(2, history::record(2));
+    let JournalEvent::Failed(why) = next() else {
+        panic!("waits for ever");
+    };
+    assert!(why.contains("has not answered"), "{why}");
+    journal.append(3, history::record(3));
+    disk("good");
+    let JournalEvent::Recovered { seq, records } = next() else {
+        panic!("its late answer is not heard");
+    };
+    assert!(records.is_empty());
+    if seq < 3 {
+        assert_eq!(next(), JournalEvent::Synced(3));
+    }
+    journal.append(4, history::record(4));
+    assert_eq!(next(), JournalEvent::Synced(4));
+    drop(news);
+    journal.close(tokio::sync::mpsc::channel(1).1);
+    let again = open(dir);
+    let found = history::owed(again.records);
+    assert_eq!(found, history::owed((1..=4).map(history::record)));
+    println!("good");
 }

@@ -32,6 +32,7 @@ pub fn options() -> JournalOptions {
         first_pause: Duration::from_millis(2),
         longest_pause: Duration::from_millis(20),
         compact_above: u64::MAX,
+        patience: Duration::from_secs(60),
     }
 }
 
