@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::SupervisorConfig;
 use super::child::ChildHandle;
+use super::extras::{Checked, Extras};
 use super::handle::Ask;
 use super::hosts::{Hosts, Opening};
 use super::live::AgentLive;
@@ -19,9 +20,10 @@ use super::session_file::SessionMark;
 use super::shared::Shared;
 use super::start::{Started, Starter, two_writers};
 use super::timers::Timers;
+use crate::client::host::Contributions;
 use crate::client::{Reply, RequestError};
 use crate::fleet::agent::Status;
-use crate::fleet::history::{Asked, History, Recorded};
+use crate::fleet::history::{History, Recorded};
 use crate::fleet::ids::{AgentId, CallId, InstanceId};
 use crate::fleet::machine::{Effect, Input, Machine, Now};
 use crate::fleet::transcript::Level;
@@ -54,16 +56,14 @@ pub enum Event {
     },
     /// The journal of a Pi session is open: it may join.
     HostOpened(Box<Opening>),
-    /// A request was checked and may enter the machine.
-    Checked {
-        /// The request as an input.
-        input: Input,
-        /// The same before defaults were filled in.
-        asked: Box<Asked>,
-        /// Who asked.
-        call: CallId,
-        /// The way back.
-        reply: oneshot::Sender<Result<Reply, RequestError>>,
+    /// A request was checked on disk.
+    Checked(Box<Checked>),
+    /// A session said what its other extensions add to the launch that a request asks for.
+    Contributed {
+        /// The request.
+        checked: Box<Checked>,
+        /// What; `Err` = the launch is rejected.
+        answer: Result<Contributions, String>,
     },
 }
 
@@ -76,6 +76,7 @@ pub struct Actor {
     pub(super) children: HashMap<InstanceId, (AgentId, ChildHandle)>,
     pub(super) calls: HashMap<CallId, oneshot::Sender<Result<Reply, RequestError>>>,
     pub(super) hosts: Hosts,
+    pub(super) extras: Extras,
     pub(super) asks: mpsc::Sender<Ask>,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) timers: Timers,
@@ -107,6 +108,7 @@ impl Actor {
             calls: HashMap::new(),
             timers: Timers::default(),
             hosts: Hosts::default(),
+            extras: Extras::default(),
             asks,
             events,
             backlog: VecDeque::new(),
@@ -211,23 +213,8 @@ impl Actor {
                 }
             }
             Event::HostOpened(opening) => self.host_opened(*opening),
-            Event::Checked {
-                input,
-                asked,
-                call,
-                reply,
-            } => {
-                self.calls.insert(call, reply);
-                let agent = match &input {
-                    Input::Spawn { agent, .. } => Some(*agent),
-                    _ => None,
-                };
-                self.input(input);
-                // What the machine refused is no agent.
-                if let Some(agent) = agent.filter(|id| self.machine.knows(*id)) {
-                    self.history.asked(agent, *asked);
-                }
-            }
+            Event::Checked(checked) => self.checked(*checked),
+            Event::Contributed { checked, answer } => self.contributed(*checked, answer),
         }
     }
 

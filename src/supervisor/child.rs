@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::actor::Event;
+use super::extras::Hidden;
 use super::leftovers::Tracks;
 use super::live::AgentLive;
 use super::pipe::{Hurry, Pipe};
@@ -118,6 +119,8 @@ pub struct ChildSetup {
     pub events: mpsc::Sender<Event>,
     /// What it says of its session file.
     pub witness: Arc<Witness>,
+    /// What is not repeated of what it says.
+    pub hidden: Hidden,
     /// Tools it was asked for by name.
     pub tools: Vec<String>,
     /// Pid of the guard, if there is one.
@@ -232,7 +235,11 @@ async fn run(
     let lock = setup.lock.take();
     let (guard, alive) = (setup.guard, Arc::clone(&setup.alive));
     let tail = Arc::new(Mutex::new(VecDeque::new()));
-    let mut err_task = tokio::spawn(drain_stderr(stderr, Arc::clone(&tail)));
+    let mut err_task = tokio::spawn(drain_stderr(
+        stderr,
+        Arc::clone(&tail),
+        setup.hidden.clone(),
+    ));
     let mut out_task = tokio::spawn(read_stdout(stdout, setup, watch.clone()));
 
     // Death is the wait status, never the end of a pipe (case B023).
@@ -301,7 +308,7 @@ fn exit_of(status: io::Result<ExitStatus>, tail: &Mutex<VecDeque<String>>) -> Ex
     }
 }
 
-async fn drain_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>>) {
+async fn drain_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>>, hidden: Hidden) {
     let mut buffer = vec![0_u8; 16 * 1024];
     let mut line: Vec<u8> = Vec::new();
     loop {
@@ -311,16 +318,16 @@ async fn drain_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<VecDeque<String>>
         };
         for byte in buffer.iter().take(n) {
             if *byte == b'\n' {
-                keep(&tail, &mut line);
+                keep(&tail, &mut line, &hidden);
             } else if line.len() < STDERR_LINE {
                 line.push(*byte);
             }
         }
     }
-    keep(&tail, &mut line);
+    keep(&tail, &mut line, &hidden);
 }
 
-fn keep(tail: &Mutex<VecDeque<String>>, line: &mut Vec<u8>) {
+fn keep(tail: &Mutex<VecDeque<String>>, line: &mut Vec<u8>, hidden: &Hidden) {
     // Cut at the bound it may end within a character (case B007).
     if line.len() == STDERR_LINE
         && let Err(error) = std::str::from_utf8(line)
@@ -328,7 +335,9 @@ fn keep(tail: &Mutex<VecDeque<String>>, line: &mut Vec<u8>) {
     {
         line.truncate(error.valid_up_to());
     }
-    let text = String::from_utf8_lossy(line).trim_end().to_owned();
+    let text = hidden
+        .hide(String::from_utf8_lossy(line).trim_end())
+        .into_owned();
     line.clear();
     if text.trim().is_empty() {
         return;
@@ -464,6 +473,22 @@ async fn sleep_until_wall(at_ms: Option<i64>) {
     }
 }
 
+/// An extension that was added to the launch is not named when it fails (R-PI-04).
+fn without<'a>(hidden: &Hidden, record: Record<'a>) -> Record<'a> {
+    match record {
+        Record::ExtensionError(mut error) => {
+            let part = |text: &mut Cow<'a, str>| {
+                let plain = hidden.hide(text).into_owned();
+                *text = Cow::Owned(plain);
+            };
+            part(&mut error.path);
+            part(&mut error.error);
+            Record::ExtensionError(error)
+        }
+        record => record,
+    }
+}
+
 struct Reader {
     interpreter: Interpreter,
     facts: Vec<Fact>,
@@ -491,6 +516,7 @@ impl Reader {
         match parser.read(frame) {
             Ok(record) => {
                 setup.witness.hear(&record, at_ms);
+                let record = without(&setup.hidden, record);
                 self.record(&record, inner, at_ms);
             }
             Err(error) => {

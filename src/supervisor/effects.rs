@@ -22,8 +22,9 @@ impl Actor {
                 let live = self.live(agent);
                 let seen = self.last_seen(agent, instance);
                 let name = self.machine.view(agent).map(|v| v.name).unwrap_or_default();
-                // Fresh for every launch (R-PI-04).
-                let asked = self.hosts.ask_launch(plan.host);
+                // Fresh for every launch (R-PI-04); that of a new agent was asked for before.
+                let asked = self.extras.take(instance);
+                let asked = asked.or_else(|| self.hosts.ask_launch(plan.host));
                 self.starter
                     .launch(agent, instance, *plan, name, live, seen, asked);
             }

@@ -59,11 +59,11 @@ impl Actor {
             same.retain(|id| !answered(live, id));
         }
         same.push(call_id);
-        let env = if call.env.is_empty() {
-            desk.env.clone()
-        } else {
-            child_env(&call.env)
-        };
+        if !call.env.is_empty() {
+            // Also for an agent that a person brings back later (R-LIFE-18).
+            desk.env = child_env(&call.env);
+        }
+        let env = desk.env.clone();
         let one_task = desk.one_task;
         let use_ = match call::read(Position::at(0, max_depth), &call.name, call.arguments) {
             Ok(use_) => use_,

@@ -1,5 +1,6 @@
 //! How a child is started: its command line and its environment. Pure.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -75,6 +76,16 @@ pub fn check(extra: Contributions) -> Result<Contributions, String> {
     }
     Ok(extra)
 }
+
+/// Variables that say who a child is and which core it belongs to: nobody else gives them.
+const OWN: &[&str] = &[
+    env::AGENT_ID,
+    env::DEPTH,
+    env::MAX_DEPTH,
+    env::SOCKET,
+    env::TOKEN,
+    env::INSTANCE,
+];
 
 /// Variables of the asker that would give the child a false identity (R-LIFE-18, case B098), and
 /// those of a terminal it does not have.
@@ -176,8 +187,8 @@ fn one_line(text: &str, max: usize) -> String {
         .collect()
 }
 
-/// The child's environment: the asker's, without stale identity, with the good Node first in PATH,
-/// our own identity last.
+/// The child's environment: the asker's, without stale identity, what other extensions add, with the
+/// good Node first in PATH, our own identity last.
 #[must_use]
 pub fn environment(
     asker: &EnvPairs,
@@ -197,16 +208,16 @@ pub fn environment(
         })
         .map(|(name, value)| (os(name), os(value)))
         .collect();
+    // Identity always wins (R-ID-03), also where it is that there is none.
+    for (name, value) in extra.env.iter().filter(|(n, _)| !OWN.contains(&n.as_str())) {
+        vars.retain(|(n, _)| n.as_bytes() != name.as_bytes());
+        vars.push((name.into(), value.into()));
+    }
     let pairs: Vec<(OsString, OsString)> = vars.clone();
     if let Some(path) = pi.path_for_child(&pairs) {
         vars.retain(|(n, _)| n.as_bytes() != b"PATH");
         vars.push(("PATH".into(), path));
     }
-    for (name, value) in &extra.env {
-        vars.retain(|(n, _)| n.as_bytes() != name.as_bytes());
-        vars.push((name.into(), value.into()));
-    }
-    // Identity always wins (R-ID-03).
     let Identity {
         name,
         core,
@@ -228,6 +239,24 @@ pub fn environment(
         vars.push((env::TOKEN.into(), token.into()));
     }
     vars
+}
+
+/// The environment in which Pi and its Node are looked for: where other extensions give the child
+/// another PATH, that is searched first, and the asker's after it.
+#[must_use]
+pub fn searched<'a>(asker: &'a EnvPairs, extra: &Contributions) -> Cow<'a, EnvPairs> {
+    let Some(first) = extra.env.get("PATH") else {
+        return Cow::Borrowed(asker);
+    };
+    let mut path = first.clone().into_bytes();
+    if let Some((_, rest)) = asker.iter().rev().find(|(name, _)| name == b"PATH") {
+        path.push(b':');
+        path.extend_from_slice(rest);
+    }
+    let mut all = asker.clone();
+    all.retain(|(name, _)| name != b"PATH");
+    all.push((b"PATH".to_vec(), path));
+    Cow::Owned(all)
 }
 
 /// The same variables as `find_pi` takes them.

@@ -5,6 +5,7 @@ mod actor;
 mod answers;
 mod child;
 mod effects;
+pub mod extras;
 pub mod find_pi;
 mod handle;
 mod host_calls;

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::SupervisorConfig;
 use super::actor::{Event, started};
 use super::child::{self, ChildHandle, ChildSetup};
+use super::extras::{Checked, Hidden};
 use super::find_pi::{self, PiFound, PiProblem};
 use super::hosts::LAUNCH_ANSWER;
 use super::launch;
@@ -165,13 +166,13 @@ impl Starter {
             });
             match checked {
                 Ok(input) => {
-                    let checked = Event::Checked {
+                    let checked = Box::new(Checked {
                         input,
                         asked,
                         call,
                         reply,
-                    };
-                    let _ = events.send(checked).await;
+                    });
+                    let _ = events.send(Event::Checked(checked)).await;
                 }
                 Err(error) => {
                     let _ = reply.send(Err(error));
@@ -299,7 +300,7 @@ fn start(
     alive: Arc<AtomicUsize>,
     witness: Arc<Witness>,
 ) -> Result<ChildHandle, Refusal> {
-    let pi = find(config, found, &plan.env.0)?;
+    let pi = find(config, found, &launch::searched(&plan.env.0, extra))?;
     if !plan.spec.cwd.is_dir() {
         return Err(Refusal::from(format!(
             "the folder {} is not there any more",
@@ -344,6 +345,7 @@ fn start(
             shared,
             events,
             witness,
+            hidden: Hidden::of(extra, &plan.spec.cwd),
             tools: match &plan.spec.tools {
                 ToolChoice::Only(names) => names.clone(),
                 ToolChoice::All => Vec::new(),
@@ -361,7 +363,7 @@ pub(super) type LaunchAnswer = oneshot::Receiver<Result<Contributions, String>>;
 
 /// Waits for that answer. What an extension said when it rejected the launch is not repeated
 /// (R-PI-04).
-async fn contributions(asked: Option<LaunchAnswer>) -> Result<Contributions, String> {
+pub(super) async fn contributions(asked: Option<LaunchAnswer>) -> Result<Contributions, String> {
     let Some(asked) = asked else {
         return Ok(Contributions::default());
     };

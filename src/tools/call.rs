@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::cap;
 use super::subagents::{
-    NestedSpawnArgs, PARENT, Position, SEND, SPAWN, STOP, SendArgs, SpawnArgs, StopArgs,
+    NestedSpawnArgs, Position, SEND, SPAWN, STOP, SendArgs, SpawnArgs, StopArgs,
 };
 use crate::fleet::agent::{Thinking, ToolChoice};
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
@@ -111,9 +111,11 @@ pub fn read(position: Position, name: &str, arguments: Value) -> Result<ToolUse,
         }
         (SEND, _) => {
             let args: SendArgs = parse(name, arguments)?;
-            if args.to.trim() == PARENT {
-                // The bridge of a child carries these itself; here nobody is above.
-                return Err(invalid("there is no parent to message from here"));
+            // `@parent` is carried by the bridge of a child itself. Here nobody is called so, and
+            // whoever looks the name up says who is known (R-TOOL-02).
+            if args.message.trim().is_empty() {
+                // Looked at before the sender is written in front of it.
+                return Err(invalid("the message is empty"));
             }
             Ok(ToolUse::Send {
                 to: args.to.trim().to_owned(),

@@ -1,5 +1,6 @@
 //! Tests of `supervisor`, through the real `pi-agents serve`.
 
+mod extras;
 mod fake_pi;
 mod faults;
 mod find_pi;

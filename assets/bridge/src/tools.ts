@@ -34,6 +34,7 @@ export class Tools {
 				description: tool.description,
 				promptSnippet: tool.promptSnippet,
 				parameters: tool.inputSchema as never,
+				...(tool.name === "agent_send" && position === "leaf" ? { prepareArguments: onlyToParent } : {}),
 				// A person's session gets them when it asks for the skill (R-TOOL-12).
 				defaultActive: position !== "root",
 				execute: (call: string, args: unknown, signal, update, ctx) => this.#execute(tool.name, call, args, signal, update, ctx),
@@ -69,7 +70,7 @@ export class Tools {
 			return this.#toParent(call, asked["message"], ctx);
 		}
 		if (this.#core === undefined) {
-			return failed(new CallFailed(`nobody is called ${String(asked["to"])} here: only @parent can be messaged`));
+			return failed(new CallFailed(nobody(asked["to"])));
 		}
 		return this.#ask(this.#core, name, call, asked, signal, update);
 	}
@@ -125,6 +126,18 @@ export class Tools {
 			details: { to: "@parent", message },
 		};
 	}
+}
+
+/** Pi checks arguments before the tool sees them, and its words do not say who can be reached (R-TOOL-02). */
+function onlyToParent(args: unknown): never {
+	const to = isRecord(args) ? args["to"] : undefined;
+	if (typeof to !== "string") return args as never;
+	if (!isParent(to)) throw new Error(nobody(to));
+	return { ...(args as object), to: "@parent" } as never;
+}
+
+function nobody(to: unknown): string {
+	return `nobody is called ${String(to)} here: only @parent can be messaged`;
 }
 
 function isParent(to: unknown): boolean {

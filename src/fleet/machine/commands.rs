@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::Machine;
 use super::effect::Effect;
-use super::input::{ChildEnv, Now, Timer};
+use super::input::{ChildEnv, Input, Now, Timer};
 use super::state::{Agent, EndWhy, Ending, Message, Phase};
 use crate::fleet::agent::{AgentSpec, Status, StopCause, ToolChoice};
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
@@ -151,6 +151,31 @@ impl Machine {
         self.agents.push(agent);
         self.launches.push_back(id);
         self.publish(id);
+    }
+
+    /// It would be refused: whatever it needs besides need not be asked for.
+    #[must_use]
+    pub fn refuses(&self, input: &Input) -> bool {
+        match input {
+            Input::Spawn {
+                by,
+                mode,
+                spec,
+                prompt,
+                ..
+            } => {
+                self.shutdown.is_some()
+                    || self.check_spawn(*by, mode, spec.clone(), prompt).is_err()
+            }
+            _ => false,
+        }
+    }
+
+    /// A message waits for this process to be started for it.
+    #[must_use]
+    pub fn is_to_start(&self, instance: InstanceId) -> bool {
+        let waits = |a: &Agent| a.queue.iter().any(|m| m.instance == instance);
+        !self.instances.contains_key(&instance) && self.agents.iter().any(waits)
     }
 
     /// Every check of a spawn that needs no disk, before any side effect (R-TOOL-07). Gives the
@@ -361,17 +386,12 @@ impl Machine {
                     self.claim_run(id, run);
                 }
                 Some(call) if message.seen && !result => {
-                    if let Some(reply) = reply {
-                        self.answer(call, Ok(reply));
-                    }
+                    self.out.extend(reply.map(|reply| Effect::Answer {
+                        call,
+                        answer: Ok(reply),
+                    }));
                 }
                 None if message.seen => {}
-                // The model has it, and nothing is left that would say what came of it (R-DELIV-11).
-                Some(call) if message.seen => {
-                    self.silence(id, Suppression::CallEnded);
-                    let error = self.unknown_end(id, code, why);
-                    self.answer(call, Err(error));
-                }
                 Some(call) if message.initial => {
                     self.silence(id, Suppression::StartFailed);
                     self.refuse(call, code, format!("not started: {why}"));
@@ -383,19 +403,6 @@ impl Machine {
                     format!("not delivered ({why}): {}", message.text),
                 ),
             }
-        }
-    }
-
-    /// What a call hears that waits for the result of a task which the model has, when the run that
-    /// would be its answer was not heard: that, why there is no more to hear, and where to look (R-TOOL-18).
-    pub(super) fn unknown_end(&self, id: AgentId, code: ErrorCode, why: &str) -> RequestError {
-        let error = RequestError::new(
-            code,
-            format!("the model has the task, and what came of it is not known: {why}"),
-        );
-        match self.agent(id).and_then(|a| a.session_path.as_ref()) {
-            Some(path) => error.with_hint(format!("its session may tell: {}", path.display())),
-            None => error,
         }
     }
 

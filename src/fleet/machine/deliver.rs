@@ -8,6 +8,7 @@ use super::Machine;
 use super::effect::Effect;
 use super::input::Now;
 use super::state::Run;
+use crate::fleet::agent::StopCause;
 use crate::fleet::answer::Reply;
 use crate::fleet::completion::{Completion, CompletionId, CompletionStatus, Question};
 use crate::fleet::host::{HostKind, Owner, Sender};
@@ -154,21 +155,10 @@ impl Machine {
         }
     }
 
-    /// None of its runs that have not settled is told any more. The first reason stands. On record at
-    /// once: a core that is lost before the process has ended does not report them as lost (R-TOOL-03).
+    /// None of its runs that have not settled is told any more. The first reason stands.
     pub(super) fn silence(&mut self, id: AgentId, why: Suppression) {
-        let Some(i) = self.instance_mut(id) else {
-            return;
-        };
-        let why = *i.silenced.get_or_insert(why);
-        let run = i.run.as_ref().filter(|run| run.owed).map(|run| run.seq);
-        let next = i.expected_owed.then_some(i.runs + 1);
-        let instance = i.id;
-        let Some(outbox) = self.outbox_of(id) else {
-            return;
-        };
-        for run in run.into_iter().chain(next) {
-            outbox.suppress(CompletionId { instance, run }, why);
+        if let Some(i) = self.instance_mut(id) {
+            i.silenced.get_or_insert(why);
         }
     }
 
@@ -357,6 +347,8 @@ fn result_text(outcome: &Outcome, text: &str) -> String {
     let cause = match outcome {
         Outcome::Completed { .. } => None,
         Outcome::Failed { reason } => Some(format!("failed: {reason}")),
+        // The reader is a model: "you" would be itself.
+        Outcome::Stopped { by: StopCause::You } => Some("stopped by the user".to_owned()),
         Outcome::Stopped { by } => Some(format!("stopped {}", by.words())),
     };
     match (cause, text.is_empty()) {

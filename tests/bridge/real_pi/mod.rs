@@ -10,7 +10,6 @@ mod launch;
 mod loss;
 mod outbox;
 mod parent;
-mod program;
 mod refusals;
 mod screen;
 mod sessions;

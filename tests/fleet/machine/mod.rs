@@ -10,6 +10,5 @@ mod nested;
 mod orders;
 mod ownership;
 mod parent;
-mod promises;
 mod scenarios;
 pub mod world;

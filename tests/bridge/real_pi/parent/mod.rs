@@ -1,12 +1,13 @@
 //! Everything together: a real Pi with the bridge, the real core, real Pis as its agents. What a
 //! model received is read from the model server.
 
-mod background;
-mod dropping;
-mod killed;
-mod replaced;
+mod kit;
+mod messages;
+mod questions;
+mod revival;
+mod secrets;
+mod stops;
 mod together;
-mod told;
 
 use std::process::Command;
 
