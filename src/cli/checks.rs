@@ -5,7 +5,10 @@ use std::io::Write;
 use std::path::Path;
 
 use super::common::Ground;
-use crate::supervisor::{find_pi, record};
+use crate::bridge;
+use crate::supervisor::find_pi::{self, EnvPairs, PiFound, PiProblem};
+use crate::supervisor::record;
+use crate::tools::subagents::{Position, definitions};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +19,16 @@ pub enum Verdict {
     Note,
     /// Agents cannot be started like this.
     Bad,
+}
+
+/// How closely the extensions of Pi are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// Before every start of a core: Pi is asked only when there is a reason to, and only what keeps
+    /// agents from starting counts.
+    Quick,
+    /// Pi is asked, which takes as long as a start of it.
+    Whole,
 }
 
 /// One line of the result.
@@ -49,15 +62,15 @@ impl Check {
 
 /// Everything an agent needs in this folder.
 #[must_use]
-pub fn all(ground: &Ground, folder: &Path) -> Vec<Check> {
-    let mut checks = pi(ground, folder);
+pub fn all(ground: &Ground, folder: &Path, care: Care) -> Vec<Check> {
+    let mut checks = pi(ground, folder, care);
     checks.extend(folders(ground, folder));
     checks.extend(damaged(ground, folder));
     checks
 }
 
-/// Pi, the Node that runs it, and a model.
-fn pi(ground: &Ground, folder: &Path) -> Vec<Check> {
+/// Pi, the Node that runs it, a model, and the extensions beside ours.
+fn pi(ground: &Ground, folder: &Path, care: Care) -> Vec<Check> {
     let env: Vec<_> = std::env::vars_os().collect();
     let found = match find_pi::find(ground.settings.pi.as_deref(), &env) {
         Ok(found) => found,
@@ -81,7 +94,62 @@ fn pi(ground: &Ground, folder: &Path) -> Vec<Check> {
             "a model is configured, or Pi will say that none is",
         )),
     }
+    checks.extend(extensions(ground, folder, &found, &env, care));
     checks
+}
+
+/// Whether Pi starts with our bridge beside the extensions that are installed (design §6).
+fn extensions(
+    ground: &Ground,
+    folder: &Path,
+    pi: &PiFound,
+    env: &EnvPairs,
+    care: Care,
+) -> Vec<Check> {
+    let names = |position| definitions(position).into_iter().map(|tool| tool.name);
+    let of_agents: Vec<_> = names(Position::Leaf).collect();
+    if care == Care::Quick && !find_pi::any_suspect(env, folder, &of_agents) {
+        return Vec::new();
+    }
+    let package = match bridge::install(&ground.paths.cache) {
+        Ok(package) => package,
+        Err(error) => {
+            return vec![Check {
+                verdict: Verdict::Note,
+                title: "the bridge cannot be written: agents work and cannot ask anything"
+                    .to_owned(),
+                fix: vec![error.to_string()],
+            }];
+        }
+    };
+    let stops_agents = |problem: &PiProblem| match problem {
+        PiProblem::SameTool { tools, .. } => tools.iter().any(|t| of_agents.contains(&t.as_str())),
+        _ => true,
+    };
+    match find_pi::ask_for_clashes(pi, env, folder, &package, &[]) {
+        Ok(problems) if care == Care::Whole && problems.is_empty() => {
+            vec![Check::good("Pi starts with its extensions and the bridge")]
+        }
+        Ok(problems) => problems
+            .iter()
+            .filter(|problem| care == Care::Whole || stops_agents(problem))
+            .map(|problem| {
+                let mut fix = problem.lines();
+                if !stops_agents(problem) {
+                    fix.push(
+                        "Only `pi-agents pi` is kept from starting; other agents work.".to_owned(),
+                    );
+                }
+                Check::bad(problem.title(), fix)
+            })
+            .collect(),
+        Err(_) if care == Care::Quick => Vec::new(),
+        Err(error) => vec![Check {
+            verdict: Verdict::Note,
+            title: format!("Pi did not say whether it starts with its extensions: {error}"),
+            fix: Vec::new(),
+        }],
+    }
 }
 
 /// Records of agents that cannot be read: those agents are in no list.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::checks::{self, Verdict};
+use super::checks::{self, Care, Verdict};
 use super::common::{self, Folder, Ground};
 use super::exit::{CliError, Kind};
 use super::serve::{self, Hello, HelloLine};
@@ -170,7 +170,7 @@ async fn connect(
 /// What keeps agents from starting here, as the first-run screen shows it.
 async fn check(ground: &Arc<Ground>, folder: &Path) -> Result<(), StartProblem> {
     let (ground, folder) = (Arc::clone(ground), folder.to_owned());
-    let found = tokio::task::spawn_blocking(move || checks::all(&ground, &folder))
+    let found = tokio::task::spawn_blocking(move || checks::all(&ground, &folder, Care::Quick))
         .await
         .unwrap_or_default();
     if found.iter().all(|c| c.verdict != Verdict::Bad) {

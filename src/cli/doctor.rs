@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::checks::{self, Check, Verdict};
+use super::checks::{self, Care, Check, Verdict};
 use super::common::{Folder, Ground};
 use super::exit::{CliError, Kind};
 use super::{JSON_VERSION, clean, say};
@@ -28,7 +28,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let line: Vec<_> = args.pi.iter().map(|pi| ("pi", pi.as_str())).collect();
     let ground = Ground::find(&line)?;
     let folder = args.folder.path()?;
-    let mut checks = checks::all(&ground, &folder);
+    let mut checks = checks::all(&ground, &folder, Care::Whole);
     let entry = discovery::find_core(&ground.paths, &folder);
     if let (Some(entry), Some(pi)) = (&entry, checks.first_mut())
         && pi.verdict == Verdict::Bad

@@ -15,7 +15,8 @@ use super::serve::own_program;
 use crate::bridge;
 use crate::config::env;
 use crate::pi::compat;
-use crate::supervisor::find_pi::{self, Choice, PiFound, PiProblem};
+use crate::supervisor::find_pi::{self, Choice, EnvPairs, PiFound, PiProblem};
+use crate::tools::subagents::{Position, definitions};
 
 /// The arguments of Pi
 #[derive(Debug, clap::Args)]
@@ -47,6 +48,9 @@ pub fn exec(args: &[OsString]) -> Result<ExitCode, CliError> {
     } else {
         let package = bridge::install(&ground.paths.cache)
             .map_err(|e| CliError::new(Kind::Failed, e.to_string()))?;
+        if let Some(problem) = taken(&pi, &vars, &package, args) {
+            return Err(problem);
+        }
         extension(&package, args)
     };
     let (program, mut command) = command(&pi)?;
@@ -80,6 +84,46 @@ fn refusal(problem: &PiProblem) -> CliError {
         .with_hint(problem.lines_for(Choice::Variable).join("\n"))
 }
 
+/// Options with which Pi opens no session, or loads nothing that could be in the way.
+const NO_QUESTION: &[&str] = &[
+    "--no-extensions",
+    "-ne",
+    "--help",
+    "-h",
+    "--version",
+    "-v",
+    "--list-models",
+    "--export",
+];
+/// Options that decide what of a project is loaded.
+const TRUST: &[&str] = &["--approve", "-a", "--no-approve", "-na"];
+
+/// Another extension that has a tool of ours: Pi would end before it begins. Pi is asked only when
+/// something that is installed looks like it; otherwise its own error stands.
+fn taken(pi: &PiFound, vars: &EnvPairs, package: &Path, args: &[OsString]) -> Option<CliError> {
+    if has_option(args, NO_QUESTION) {
+        return None;
+    }
+    let folder = std::env::current_dir().ok()?;
+    let names: Vec<_> = definitions(Position::Root).iter().map(|t| t.name).collect();
+    if !find_pi::any_suspect(vars, &folder, &names) {
+        return None;
+    }
+    let trust = args.iter().take_while(|arg| *arg != "--");
+    let trust: Vec<_> = trust.filter(|arg| is_one(arg, TRUST)).cloned().collect();
+    let problems = find_pi::ask_for_clashes(pi, vars, &folder, package, &trust).ok()?;
+    let mut taken = problems
+        .into_iter()
+        .filter(|problem| matches!(problem, PiProblem::SameTool { .. }));
+    let mut error = refusal(&taken.next()?);
+    for other in taken {
+        let hint = error.hint.get_or_insert_default();
+        hint.push_str("\nAnd the same for this one:\n  ");
+        hint.push_str(&other.one_line());
+    }
+    Some(error)
+}
+
 /// Whether this is one of Pi's commands, such as `install`. Pi knows them by their place at the very
 /// beginning, and no session is opened.
 fn is_command(args: &[OsString]) -> bool {
@@ -103,5 +147,9 @@ fn extension(package: &Path, args: &[OsString]) -> Vec<OsString> {
 fn has_option(args: &[OsString], names: &[&str]) -> bool {
     args.iter()
         .take_while(|arg| *arg != "--")
-        .any(|arg| names.iter().any(|name| arg == OsStr::new(name)))
+        .any(|arg| is_one(arg, names))
+}
+
+fn is_one(arg: &OsStr, names: &[&str]) -> bool {
+    names.iter().any(|name| arg == OsStr::new(name))
 }

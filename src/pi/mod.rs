@@ -9,6 +9,7 @@ pub mod compat;
 pub mod event;
 pub mod framing;
 pub mod lenient;
+pub mod load_error;
 pub mod message;
 mod parse;
 mod repair;

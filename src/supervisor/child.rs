@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor::Event;
 use super::extras::Hidden;
+use super::find_pi;
 use super::leftovers::Tracks;
 use super::live::AgentLive;
 use super::pipe::{Hurry, Pipe};
@@ -123,6 +125,8 @@ pub struct ChildSetup {
     pub hidden: Hidden,
     /// Tools it was asked for by name.
     pub tools: Vec<String>,
+    /// The bridge it was given.
+    pub bridge: Option<PathBuf>,
     /// Pid of the guard, if there is one.
     pub guard: Option<u32>,
     /// Children that are not swept yet.
@@ -233,6 +237,7 @@ async fn run(
     let core = setup.core;
     let events = setup.events.clone();
     let lock = setup.lock.take();
+    let bridge = setup.bridge.take();
     let (guard, alive) = (setup.guard, Arc::clone(&setup.alive));
     let tail = Arc::new(Mutex::new(VecDeque::new()));
     let mut err_task = tokio::spawn(drain_stderr(
@@ -262,7 +267,7 @@ async fn run(
         finish(&mut out_task).await;
     }
     finish(&mut err_task).await;
-    let exit = exit_of(status, &tail);
+    let exit = exit_of(status, &tail, bridge.as_deref());
     let _ = events
         .send(Event::Input(Input::Exited { instance, exit }))
         .await;
@@ -291,15 +296,22 @@ async fn finish(task: &mut JoinHandle<()>) {
     let _ = tokio::time::timeout(DRAIN, task).await;
 }
 
-fn exit_of(status: io::Result<ExitStatus>, tail: &Mutex<VecDeque<String>>) -> Exit {
+fn exit_of(
+    status: io::Result<ExitStatus>,
+    tail: &Mutex<VecDeque<String>>,
+    bridge: Option<&Path>,
+) -> Exit {
     use std::os::unix::process::ExitStatusExt;
     let lines = tail.lock().unwrap_or_else(PoisonError::into_inner);
-    let stderr_tail = lines.iter().cloned().collect();
+    let stderr_tail: Vec<String> = lines.iter().cloned().collect();
+    let known = bridge.and_then(|bridge| find_pi::same_tool(&stderr_tail, bridge));
+    let known = known.map(|problem| problem.one_line());
     match status {
         Ok(status) => Exit {
             code: status.code(),
             signal: status.signal(),
             stderr_tail,
+            known,
         },
         Err(_) => Exit {
             stderr_tail,

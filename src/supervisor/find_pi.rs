@@ -6,9 +6,11 @@
 //! Invariants: nothing is ever run by a shell; every probe is bounded in time and output and leaves no process;
 //! the environment used is the requester's (R-LIFE-18), never this process's own. All calls block.
 
+mod clash;
 mod models;
 mod probe;
 mod problem;
+mod suspects;
 mod words;
 
 use std::ffi::{OsStr, OsString};
@@ -18,8 +20,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use clash::{
+    LOAD_TIMEOUT, ask as ask_for_clashes, ask_within as ask_for_clashes_within, same_tool,
+};
 pub use models::no_models;
+pub use probe::NotAsked;
 pub use problem::{Choice, PiProblem};
+pub use suspects::any as any_suspect;
 pub use words::{WordsError, split_words};
 
 use crate::pi::compat::{self, Version};
@@ -227,6 +234,19 @@ fn var<'a>(env: &'a EnvPairs, name: &str) -> Option<&'a OsStr> {
         .rev()
         .find(|(key, _)| key == name)
         .map(|(_, value)| value.as_os_str())
+}
+
+/// Pi's folder of settings and extensions; `None` = there is no home to have it in.
+fn agent_dir(env: &EnvPairs) -> Option<PathBuf> {
+    let home = var(env, "HOME").filter(|home| !home.is_empty());
+    let home = home.map(PathBuf::from)?;
+    Some(match var(env, "PI_CODING_AGENT_DIR") {
+        Some(dir) if !dir.is_empty() => match Path::new(dir).strip_prefix("~") {
+            Ok(rest) => home.join(rest),
+            Err(_) => PathBuf::from(dir),
+        },
+        _ => home.join(".pi/agent"),
+    })
 }
 
 /// Absolute folders of the requester's PATH, in order. Relative ones are left out: they would mean

@@ -350,6 +350,7 @@ fn start(
                 ToolChoice::Only(names) => names.clone(),
                 ToolChoice::All => Vec::new(),
             },
+            bridge: config.bridge.clone(),
             guard: config.guard,
             alive,
             lock: Some(lock),

@@ -4,5 +4,6 @@ mod command;
 mod compat;
 mod event;
 mod framing;
+mod load_error;
 mod session;
 pub mod traces;

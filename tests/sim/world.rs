@@ -569,5 +569,6 @@ pub fn exit(sort: u32) -> Exit {
         code: (sort != 9).then(|| i32::try_from(sort).unwrap_or(1)),
         signal: (sort == 9).then_some(9),
         stderr_tail: Vec::new(),
+        known: None,
     }
 }

@@ -7,4 +7,5 @@ mod find_pi;
 mod journal;
 mod real_pi;
 mod session_file;
+mod suspects;
 mod witness;

@@ -124,7 +124,7 @@ fn no_pi() -> StartProblem {
             StartCheck {
                 ok: false,
                 text: "Pi is not installed: no `pi` on the PATH".into(),
-                commands: vec!["npm install -g @earendil-works/pi-coding-agent".into()],
+                commands: vec!["  npm install -g @earendil-works/pi-coding-agent".into()],
             },
         ],
         demo: true,
@@ -159,6 +159,35 @@ fn a_command_is_whole_on_every_screen_it_fits() {
         assert_eq!(
             whole,
             usize::from(columns) >= command.len(),
+            "{columns}\n{text}"
+        );
+    }
+}
+
+// screens.md §7: what is said beside a command is read, not typed: it breaks between its words.
+#[test]
+fn advice_on_the_first_screen_keeps_its_words_and_its_place() {
+    let advice = "Pi starts with only one of a name. Turn that one off, or remove it:";
+    for columns in 40..=100_u16 {
+        let mut desk = Desk::starting(FakeClient::new(Vec::new()), columns, 20);
+        let mut problem = no_pi();
+        for check in problem.checks.iter_mut().filter(|check| !check.ok) {
+            check.commands = vec![advice.into(), "  pi config".into()];
+        }
+        news::problem(&mut desk.app, problem, desk.now);
+        desk.settle();
+        let text = desk.text();
+        let lines = text.lines().skip_while(|line| !line.contains("Pi starts"));
+        let told: Vec<&str> = lines
+            .take_while(|line| !line.contains("pi config"))
+            .collect();
+        let words: Vec<&str> = told
+            .iter()
+            .flat_map(|line| line.split_whitespace())
+            .collect();
+        assert_eq!(words.join(" "), advice, "{columns}\n{text}");
+        assert!(
+            told.iter().all(|line| line.starts_with("      ")),
             "{columns}\n{text}"
         );
     }

@@ -127,12 +127,12 @@ fn no_pi() -> StartProblem {
             StartCheck {
                 ok: false,
                 text: "Pi is not installed: no `pi` on the PATH".into(),
-                commands: vec!["npm install -g @earendil-works/pi-coding-agent".into()],
+                commands: vec!["  npm install -g @earendil-works/pi-coding-agent".into()],
             },
             StartCheck {
                 ok: false,
                 text: "no model is configured".into(),
-                commands: vec!["pi   then /login".into()],
+                commands: vec!["  pi   then /login".into()],
             },
         ],
         demo: true,

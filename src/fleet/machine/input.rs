@@ -43,15 +43,21 @@ pub struct Exit {
     pub signal: Option<i32>,
     /// Last lines of its stderr, oldest first.
     pub stderr_tail: Vec<String>,
+    /// Why it ended and what to do about it, where its stderr says so in words that are known.
+    pub known: Option<String>,
 }
 
 /// What Pi says at every first start of a session, and no reason to die (pi-facts §1).
 const HARMLESS: &[&str] = &["No project session found with id"];
 
 impl Exit {
-    /// In words: `killed by signal 9`, `exit code 1`, with the last stderr line.
+    /// In words: the known reason, else `killed by signal 9`, `exit code 1`, with the last stderr
+    /// line.
     #[must_use]
     pub fn words(&self) -> String {
+        if let Some(known) = &self.known {
+            return known.clone();
+        }
         let mut words = match (self.signal, self.code) {
             (Some(signal), _) => format!("killed by signal {signal}"),
             (None, Some(code)) => format!("exit code {code}"),

@@ -2,7 +2,6 @@
 //! none, so everything that could bring a model (a key in the environment, cloud credentials, an extension)
 //! means "say nothing".
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::problem::PiProblem;
-use super::{EnvPairs, var};
+use super::{EnvPairs, agent_dir, var};
 
 /// Files larger than this are surely not empty.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -40,10 +39,7 @@ pub fn no_models(env: &EnvPairs, cwd: &Path) -> Option<PiProblem> {
     let home = var(env, "HOME")
         .filter(|home| !home.is_empty())
         .map(PathBuf::from)?;
-    let agent_dir = match var(env, "PI_CODING_AGENT_DIR") {
-        Some(dir) if !dir.is_empty() => expand(dir, &home),
-        _ => home.join(".pi/agent"),
-    };
+    let agent_dir = agent_dir(env)?;
     let hints = env.iter().any(|(name, value)| {
         !value.is_empty() && may_be_credential(&name.to_string_lossy().to_ascii_uppercase())
     });
@@ -88,14 +84,6 @@ fn may_be_credential(name: &str) -> bool {
     !HARMLESS.contains(&name)
         && (CREDENTIAL_WORDS.iter().any(|word| name.contains(word))
             || CLOUD_PREFIXES.iter().any(|start| name.starts_with(start)))
-}
-
-fn expand(dir: &OsStr, home: &Path) -> PathBuf {
-    let path = Path::new(dir);
-    match path.strip_prefix("~") {
-        Ok(rest) => home.join(rest),
-        Err(_) => path.to_owned(),
-    }
 }
 
 fn not_empty_dir(dir: &Path) -> bool {

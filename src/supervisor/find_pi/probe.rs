@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,6 +21,9 @@ pub const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Output beyond this is not read: whatever prints so much is not answering `--version`.
 const MAX_OUTPUT: usize = 4096;
+
+/// The same for what a program says on stderr.
+const MAX_LAST_WORDS: usize = 256 * 1024;
 
 /// How often the end of the process is looked for while its output stays open.
 const LOOK_MS: i64 = 20;
@@ -52,6 +56,40 @@ pub enum Probe {
     },
 }
 
+/// Pi could not be asked something, or gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotAsked(pub String);
+
+/// Runs a command with its stderr piped in its own process group, waits at most `timeout`, kills what
+/// is left of the group, and gives what it wrote to stderr.
+///
+/// # Errors
+/// It could not be started, or did not end in time.
+pub fn last_words(command: &mut Command, timeout: Duration) -> Result<String, NotAsked> {
+    let mut child = spawn(command.process_group(0)).map_err(|e| NotAsked(e.to_string()))?;
+    let pipe = child.stderr.take();
+    let output = pipe.and_then(|pipe| {
+        let deadline = Instant::now() + timeout;
+        collect(&mut child, pipe, MAX_LAST_WORDS, deadline)
+    });
+    end(&mut child);
+    match output {
+        Some(output) => Ok(String::from_utf8_lossy(&output).into_owned()),
+        None => Err(NotAsked(format!("it did not end within {timeout:?}"))),
+    }
+}
+
+/// Kills what is left of a child's group, and reaps it.
+fn end(child: &mut Child) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // The group may be gone already; then there is nothing to kill.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    // Killed or ended: cannot block for long, and leaves no zombie.
+    let _ = child.wait();
+}
+
 /// Runs `argv --version` in its own process group with nothing on stdin, waits at most `timeout`, and kills
 /// what is left of the group.
 pub fn probe_version(argv: &[OsString], env: &[(OsString, OsString)], timeout: Duration) -> Probe {
@@ -81,13 +119,10 @@ pub fn probe_version(argv: &[OsString], env: &[(OsString, OsString)], timeout: D
             };
         }
     };
-    let output = collect(&mut child, Instant::now() + timeout);
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // The group may be gone already; then there is nothing to kill.
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    // Killed or ended: cannot block for long, and leaves no zombie.
-    let _ = child.wait();
+    let pipe = child.stdout.take();
+    let output =
+        pipe.and_then(|pipe| collect(&mut child, pipe, MAX_OUTPUT, Instant::now() + timeout));
+    end(&mut child);
     match output {
         Some(output) => read_answer(&output),
         None => Probe::Slow,
@@ -108,8 +143,12 @@ fn spawn(command: &mut Command) -> std::io::Result<Child> {
 }
 
 /// Output until the process ended; `None` = not in time. A grandchild that keeps the pipe open does not count.
-fn collect(child: &mut Child, deadline: Instant) -> Option<Vec<u8>> {
-    let mut pipe = child.stdout.take()?;
+fn collect(
+    child: &mut Child,
+    mut pipe: impl Read + AsFd,
+    most: usize,
+    deadline: Instant,
+) -> Option<Vec<u8>> {
     let mut output = Vec::new();
     let mut open = true;
     loop {
@@ -121,11 +160,11 @@ fn collect(child: &mut Child, deadline: Instant) -> Option<Vec<u8>> {
                 Ok(0) | Err(_) => open = false,
                 Ok(read) => output.extend_from_slice(chunk.get(..read).unwrap_or_default()),
             }
-            if output.len() > MAX_OUTPUT || Instant::now() >= deadline {
+            if output.len() > most || Instant::now() >= deadline {
                 break;
             }
         }
-        if ended || output.len() > MAX_OUTPUT {
+        if ended || output.len() > most {
             return Some(output);
         }
         if Instant::now() >= deadline {
@@ -137,7 +176,7 @@ fn collect(child: &mut Child, deadline: Instant) -> Option<Vec<u8>> {
     }
 }
 
-fn readable(pipe: &std::process::ChildStdout, wait_ms: i64) -> bool {
+fn readable(pipe: &impl AsFd, wait_ms: i64) -> bool {
     let mut fds = [PollFd::new(pipe, PollFlags::IN)];
     let wait = Timespec {
         tv_sec: 0,

@@ -107,9 +107,37 @@ pub enum PiProblem {
         /// Pi's folder of settings.
         agent_dir: PathBuf,
     },
+    /// Another extension has tools of our names: Pi loads no two with the same tool (pi-facts §0).
+    SameTool {
+        /// The names.
+        tools: Vec<String>,
+        /// Its file.
+        extension: PathBuf,
+    },
+    /// Another extension does not load, and Pi ends for it.
+    BadExtension {
+        /// Its file.
+        extension: PathBuf,
+        /// What Pi says of it, cleaned.
+        why: String,
+    },
 }
 
 impl PiProblem {
+    /// Both in one line, for the reason of an agent that did not start: what to do comes before the
+    /// path, which may be long.
+    #[must_use]
+    pub fn one_line(&self) -> String {
+        match self {
+            Self::SameTool { extension, .. } | Self::BadExtension { extension, .. } => format!(
+                "{}; turn it off (pi config) or remove it: {}",
+                self.title(),
+                show(extension)
+            ),
+            _ => self.title(),
+        }
+    }
+
     /// What is wrong, one line.
     #[must_use]
     pub fn title(&self) -> String {
@@ -133,6 +161,14 @@ impl PiProblem {
                 format!("Node {found} is too old for Pi: {needed} or newer is needed")
             }
             Self::NoModels { .. } => "Pi has no model configured".to_owned(),
+            Self::SameTool { tools, .. } => {
+                let names = clean(&tools.join(", "));
+                match tools.len() {
+                    1 => format!("another extension has a tool named {names}"),
+                    _ => format!("another extension has tools named {names}"),
+                }
+            }
+            Self::BadExtension { .. } => "an extension of Pi does not load".to_owned(),
         }
     }
 
@@ -213,8 +249,33 @@ impl PiProblem {
                 "  pi    (then /login)".to_owned(),
                 "  export ANTHROPIC_API_KEY=...".to_owned(),
             ],
+            Self::SameTool { extension, .. } => turn_off(
+                choice,
+                format!("It is {}", show(extension)),
+                "Pi starts with only one of a name. Turn that one off, or remove it:",
+            ),
+            Self::BadExtension { extension, why } => turn_off(
+                choice,
+                format!("{}: {}", show(extension), clean(why)),
+                "Pi ends for it. Turn it off, or mend it:",
+            ),
         }
     }
+}
+
+/// What to do about an extension that keeps Pi from starting.
+fn turn_off(choice: Choice, first: String, what: &str) -> Vec<String> {
+    let without = match choice {
+        Choice::Option => "  pi-agents --pi 'pi --no-extensions'",
+        Choice::Variable => "  pi-agents pi --no-extensions",
+    };
+    vec![
+        first,
+        what.to_owned(),
+        "  pi config".to_owned(),
+        "Or go without the extensions that are installed:".to_owned(),
+        without.to_owned(),
+    ]
 }
 
 fn node_lines(first: String, needed: &Version) -> Vec<String> {

@@ -12,7 +12,8 @@ use crate::tui::wrap::{Mode, wrap};
 
 use super::{Canvas, footer, header};
 
-/// Before what is to be typed.
+/// Before what is to be done. A line that begins with two spaces is a command to type, any other says
+/// something of it.
 const INDENT: &str = "      ";
 
 /// Draws it.
@@ -50,17 +51,31 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
             row.push(text.as_safe().slice(range), text_style);
             rows.push(row);
         }
-        for command in &check.commands {
-            let text = SafeText::block(command);
-            // A command can be copied when it is whole: it gives up its indent before it is broken.
+        for line in &check.commands {
+            let text = SafeText::block(line);
             let all = usize::from(area.width);
-            let indent = all.saturating_sub(width(text.as_str())).min(INDENT.len());
+            let is_command = line.starts_with("  ");
+            // A command can be copied when it is whole: it gives up its indent before it is broken.
+            let indent = if is_command {
+                all.saturating_sub(width(text.as_str())).min(INDENT.len())
+            } else {
+                INDENT.len()
+            };
             let indent = INDENT.get(..indent).unwrap_or_default();
-            for range in wrap(text.as_safe(), (all - indent.len()).max(1), Mode::Cells) {
+            let (mode, style) = if is_command {
+                (Mode::Cells, theme.accent)
+            } else {
+                (Mode::Words, theme.text)
+            };
+            for range in wrap(
+                text.as_safe(),
+                all.saturating_sub(indent.len()).max(1),
+                mode,
+            ) {
                 rows.push(
                     Row::new()
                         .put(indent, theme.text)
-                        .put(text.as_safe().slice(range), theme.accent),
+                        .put(text.as_safe().slice(range), style),
                 );
             }
         }

@@ -3,4 +3,5 @@
 mod world;
 
 mod modes;
+mod names;
 mod options;

@@ -520,6 +520,7 @@ fn a_harmless_line_of_pi_is_not_the_reason_of_a_death() {
         code: Some(3),
         signal: None,
         stderr_tail: lines.iter().map(|l| (*l).to_owned()).collect(),
+        known: None,
     };
     let warning =
         "Warning: No project session found with id 'x'; creating a new session with that id.";

@@ -304,6 +304,7 @@ impl World {
                 code,
                 signal,
                 stderr_tail: vec!["Error: it broke".into()],
+                known: None,
             },
         });
     }

@@ -466,6 +466,7 @@ impl Play {
                 code,
                 signal: None,
                 stderr_tail: Vec::new(),
+                known: None,
             },
         });
     }
