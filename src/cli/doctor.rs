@@ -10,6 +10,7 @@ use super::common::{Folder, Ground};
 use super::exit::{CliError, Kind};
 use super::{JSON_VERSION, clean, say};
 use crate::control::discovery::{self, CoreEntry};
+use crate::supervisor::DEEPEST;
 
 /// Checks this machine
 #[derive(Debug, clap::Args)]
@@ -39,6 +40,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
             entry.pid
         ));
     }
+    checks.extend(depth(&ground));
     checks.push(terminal(&ground));
     checks.push(core(entry));
 
@@ -76,6 +78,18 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         ExitCode::from(Kind::StartFailed.code())
     } else {
         ExitCode::SUCCESS
+    })
+}
+
+/// A wish for more levels than there can be (R-ID-07).
+fn depth(ground: &Ground) -> Option<Check> {
+    let wish = ground.settings.max_depth;
+    (wish > DEEPEST).then(|| Check {
+        verdict: Verdict::Note,
+        title: format!("agents.max_depth is {wish} and works as {DEEPEST} so far"),
+        fix: vec![
+            "agents start no agents of their own yet; the setting is kept for later".to_owned(),
+        ],
     })
 }
 

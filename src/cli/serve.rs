@@ -31,7 +31,7 @@ use crate::fleet::ids::{CoreId, HostId};
 use crate::fleet::machine::MachineConfig;
 use crate::fleet::roster::Badge;
 use crate::guard::{self, GuardHandle, GuardLink};
-use crate::supervisor::{Handle, Supervisor, SupervisorConfig, leftovers};
+use crate::supervisor::{DEEPEST, Handle, Supervisor, SupervisorConfig, leftovers};
 use crate::sys::lock::FileLock;
 use crate::sys::{limits, logging, panic, process, spawn, sweep};
 
@@ -406,6 +406,7 @@ fn machine_config(settings: &Settings) -> MachineConfig {
         start_deadline: settings.start_timeout,
         prompt_deadline: settings.prompt_timeout,
         launch_slots: settings.launch_slots,
+        max_depth: settings.max_depth.min(DEEPEST),
         ..MachineConfig::default()
     }
 }

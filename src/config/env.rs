@@ -53,7 +53,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: MAX_DEPTH,
         set_by: "core → child",
-        meaning: "how deep agents may go; always 1: agents start no agents of their own",
+        meaning: "how deep agents may go, in a child: 1, since agents start no agents of their own. Where `PI_SUBAGENT_AGENT_ID` is not set it is the setting above",
     },
     Variable {
         name: SOCKET,

@@ -30,6 +30,9 @@ pub struct Settings {
     pub prompt_timeout: Duration,
     /// Children that may be starting at the same time (R-PI-11).
     pub launch_slots: usize,
+    /// Levels of agents below a person or a Pi session, as wished (R-ID-07). What a core can do of
+    /// it is the supervisor's to say.
+    pub max_depth: u32,
     /// A core with nobody attached and nothing running ends after this long (R-LIFE-19).
     pub core_idle_exit: Duration,
     /// Longest record taken from a child, in bytes (R-Q-01).
@@ -51,6 +54,7 @@ impl Default for Settings {
             start_timeout: Duration::from_secs(60),
             prompt_timeout: Duration::from_secs(60),
             launch_slots: std::thread::available_parallelism().map_or(2, usize::from),
+            max_depth: 1,
             core_idle_exit: Duration::from_secs(600),
             record_limit: 64 << 20,
             transcript_limit: 1 << 20,
@@ -96,6 +100,9 @@ impl fmt::Debug for Setting {
 /// Longest time that can be set: 30 days.
 const MOST_MILLIS: u64 = 30 * 24 * 3600 * 1000;
 
+/// Most levels of agents that can be wished for.
+const MOST_DEPTH: u64 = 16;
+
 /// Every setting.
 pub const TABLE: &[Setting] = &[
     Setting {
@@ -118,6 +125,17 @@ pub const TABLE: &[Setting] = &[
         default: "`info`",
         doc: "level of the log file: `off`, `error`, `warn`, `info`, `debug` or `trace`",
         kind: Kind::Level(|s, v| s.log = v),
+    },
+    Setting {
+        key: "agents.max_depth",
+        env: env::MAX_DEPTH,
+        default: "1",
+        doc: "how many levels of agents there may be below you or a Pi session. Agents start no agents of their own yet: more than 1 is accepted for later and works as 1",
+        kind: Kind::Count {
+            least: 1,
+            most: MOST_DEPTH,
+            set: |s, v| s.max_depth = u32::try_from(v).unwrap_or(u32::MAX),
+        },
     },
     Setting {
         key: "launch.slots",
@@ -195,6 +213,12 @@ pub const TABLE: &[Setting] = &[
         kind: Kind::Millis(|s, v| s.double_key = v),
     },
 ];
+
+/// Whether a variable is a person's. In a child the depth is what its core says of the tree; for
+/// whatever runs in the child's shell it says nothing (R-ID-07).
+fn holds_here(setting: &Setting, env: &Environment) -> bool {
+    setting.env != env::MAX_DEPTH || env.get(env::AGENT_ID).is_none()
+}
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -307,7 +331,7 @@ impl Loaded {
         };
         loaded.read_file(file, text)?;
         for setting in TABLE {
-            let Some(value) = env.get(setting.env) else {
+            let Some(value) = env.get(setting.env).filter(|_| holds_here(setting, env)) else {
                 continue;
             };
             let refuse = |what| SettingsError::Environment {

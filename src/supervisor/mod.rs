@@ -42,6 +42,10 @@ use crate::fleet::ids::{CoreId, HostId};
 use crate::fleet::machine::MachineConfig;
 use crate::fleet::roster::{Badge, CoreView};
 
+/// Levels of agents that a core can host today: children are given no way to start agents of their
+/// own. A greater wish (R-ID-07) is not passed on to them, so that no tool promises what fails.
+pub const DEEPEST: u32 = 1;
+
 /// Requests that may wait; a client beyond that waits itself.
 const ASKS: usize = 64;
 /// Events of children that may wait; a child beyond that waits, and its pipe pushes back on Pi.

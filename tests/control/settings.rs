@@ -57,7 +57,7 @@ fn every_setting_works_in_all_three_places() {
         let text = matches!(setting.key, "pi" | "model" | "log");
         let value = if text { "word" } else { "65537" };
         let value = match setting.key {
-            "launch.slots" => "3",
+            "launch.slots" | "agents.max_depth" => "3",
             "log" => "debug",
             _ => value,
         };
@@ -137,6 +137,43 @@ fn a_missing_file_is_an_empty_one_and_an_unreadable_one_is_named() {
     assert!(
         error.contains(&root.path().display().to_string()),
         "{error}"
+    );
+}
+
+// R-ID-07, R-ID-03: a person's wish; in a child the variable is its core's word and no wish.
+#[test]
+fn how_deep_agents_may_go_is_a_persons_wish() {
+    let depth =
+        |env: &[(&str, &str)]| load("agents.max_depth = 4", env, &[]).map(|l| l.settings.max_depth);
+    assert_eq!(load("", &[], &[]).unwrap().settings.max_depth, 1);
+    assert_eq!(depth(&[]).unwrap(), 4);
+    assert_eq!(depth(&[("PI_SUBAGENT_MAX_DEPTH", "2")]).unwrap(), 2);
+    let child = [("PI_SUBAGENT_AGENT_ID", "max"), ("PI_SUBAGENT_DEPTH", "1")];
+    for word in ["9", "none"] {
+        let env = [&child[..], &[("PI_SUBAGENT_MAX_DEPTH", word)]].concat();
+        assert_eq!(depth(&env).unwrap(), 4, "{word}");
+    }
+    for (word, why) in [
+        ("0", "0 is not between 1 and 16"),
+        ("17", "17 is not between 1 and 16"),
+        ("-1", "`-1` is not a whole number"),
+        ("1.5", "`1.5` is not a whole number"),
+        ("deep", "`deep` is not a whole number"),
+        ("99999999999999999999", "is not a whole number"),
+    ] {
+        let error = depth(&[("PI_SUBAGENT_MAX_DEPTH", word)])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("environment variable PI_SUBAGENT_MAX_DEPTH: "),
+            "{error}"
+        );
+        assert!(error.contains(why), "{error}");
+    }
+    let file = error("[agents]\nmax_depth = 0\n");
+    assert!(
+        file.contains("line 2") && file.contains("`agents.max_depth`"),
+        "{file}"
     );
 }
 

@@ -2,6 +2,7 @@
 
 mod world;
 
+mod depth;
 mod modes;
 mod names;
 mod options;
