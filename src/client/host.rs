@@ -165,6 +165,8 @@ pub enum HostSays {
         /// Which.
         call: String,
     },
+    /// The connection ended. After [`HostLink::leave`] it is no news.
+    Lost,
     /// Answer to [`HostNews::Launch`].
     Launch {
         /// Which question.
@@ -202,8 +204,8 @@ pub enum HostNews {
     },
 }
 
-/// One Pi session's line to a core. Dropping it without [`HostLink::leave`] is a loss of the
-/// session: its agents end.
+/// One Pi session's line to a core. Dropping it without [`HostLink::leave`] or [`HostSays::Lost`] is
+/// a loss of the session as well: its agents end.
 pub trait HostLink: Send + Sync {
     /// Uses a tool. Calls run side by side; dropping the future withdraws nothing.
     fn call(&self, call: HostCall) -> BoxFuture<'_, HostAnswer>;

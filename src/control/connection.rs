@@ -89,6 +89,11 @@ where
         ended = Box::pin(reading.run()) => ended,
         () = writer_gone.cancelled() => Ended::Peer,
     };
+    if let Some(host) = &reading.host {
+        // Before anything that follows from the end of the connection, such as the end of the core:
+        // the agents end because their session did.
+        host.lost().await;
+    }
     if let Ended::Core(reason) = &ended {
         Box::pin(reading.finish(reason)).await;
     }

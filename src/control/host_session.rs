@@ -196,6 +196,11 @@ impl HostSession {
         Ok((generation == self.generation).then_some(what))
     }
 
+    /// The connection ended, with or without a goodbye.
+    pub(super) async fn lost(&self) {
+        self.link.says(HostSays::Lost).await;
+    }
+
     /// The bridge answered a question.
     pub(super) async fn answered(
         &self,

@@ -63,6 +63,9 @@ impl HostLink for Link {
 
     fn says(&self, what: HostSays) -> BoxFuture<'_, ()> {
         Box::pin(async move {
+            if matches!(what, HostSays::Lost) && self.left.swap(true, Ordering::AcqRel) {
+                return;
+            }
             let ask = HostAsk::Says {
                 caller: self.caller,
                 what,

@@ -2,7 +2,7 @@
 //! which result is the machine's decision.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,15 @@ use crate::tools::subagents::{Position, definitions};
 /// A Pi session that does not answer a question about a launch for so long gets no child: its event
 /// loop stands still.
 pub(super) const LAUNCH_ANSWER: Duration = Duration::from_secs(10);
+
+/// How much longer than the ladder of a stop a core may take to end and to let go of its journals.
+const LAST_CORE: Duration = Duration::from_secs(2);
+
+/// Pause between two looks at a journal that another core has.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The bridge waits for the answer to its handshake for ten seconds.
+const LONGEST_JOIN: Duration = Duration::from_secs(8);
 
 /// News that may wait for a Pi session. Nothing is offered twice, so that many are only there when it
 /// does not read: it is given up then, and what it was owed waits for its next generation (R-Q-02).
@@ -206,10 +215,14 @@ impl Actor {
         }
         let folder = self.config.journals.clone();
         let on_record = self.config.session_records.join(host.to_string());
+        // A Pi that was just quit, or died, leaves a core that still ends its agents. Its session may
+        // be open again by then: that core is waited for, another Pi's is not for long.
+        let machine = &self.config.machine;
+        let patience = (machine.eof_grace + machine.term_grace + LAST_CORE).min(LONGEST_JOIN);
         tokio::spawn(async move {
             let session = hello.session.clone();
             let opened = tokio::task::spawn_blocking(move || {
-                let opened = Journal::open(&folder, &session, JournalOptions::default());
+                let opened = open_journal(&folder, &session, patience);
                 let (records, problems) = record::load_all(&on_record).unwrap_or_else(|error| {
                     tracing::error!(%error, folder = %on_record.display(), "records not read");
                     Default::default()
@@ -367,6 +380,10 @@ impl Actor {
 
     fn host_says(&mut self, caller: Caller, what: HostSays) {
         let Caller { host, generation } = caller;
+        if matches!(what, HostSays::Lost) {
+            self.host_leaves(caller, LeaveReason::Lost, None);
+            return;
+        }
         let Some(desk) = self.hosts.desk(caller) else {
             return;
         };
@@ -414,6 +431,7 @@ impl Actor {
                     self.input(Input::Cancel { call });
                 }
             }
+            HostSays::Lost => {}
             HostSays::Launch { id, answer } => {
                 if let Some(waiting) = desk.launches.remove(&id) {
                     let _ = waiting.send(answer);
@@ -438,6 +456,19 @@ impl Actor {
             generation: caller.generation,
             reason,
         });
+    }
+}
+
+/// Opens the journal of a session. One that another core has is waited for, up to `patience`.
+fn open_journal(folder: &Path, session: &str, patience: Duration) -> Result<Opened, OpenError> {
+    let until = std::time::Instant::now() + patience;
+    loop {
+        let opened = Journal::open(folder, session, JournalOptions::default());
+        let held = matches!(opened, Err(OpenError::Held { .. }));
+        if !held || std::time::Instant::now() >= until {
+            return opened;
+        }
+        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

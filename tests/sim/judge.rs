@@ -3,7 +3,7 @@
 use pi_agents::fleet::agent::Status;
 use pi_agents::fleet::machine::{Effect, Timer};
 
-use super::world::{Asked, NESTED, World, agent_id, number, proc_of};
+use super::world::{Asked, Msg, NESTED, World, agent_id, number, proc_of};
 
 /// The changes of a status that are allowed (R-LIFE-02), written down once more: Queued, Starting, Running, Idle,
 /// Completed, Failed, `X` for stopped. `SC` is two at once: a message was handled without a run and the agent does not stay.
@@ -207,6 +207,18 @@ impl World {
         }
     }
 
+    /// Which of several texts Pi has expanded can only be guessed: another of them was reported in its place.
+    fn is_mixed_up(&self, m: &Msg) -> bool {
+        m.text.starts_with("/expand")
+            && self.msgs.iter().any(|other| {
+                other.agent == m.agent
+                    && other.n != m.n
+                    && other.text.starts_with('/')
+                    && other.fate.is_some()
+                    && self.times_given(m.agent, &other.text) > 0
+            })
+    }
+
     fn times_given(&self, agent: u32, text: &str) -> usize {
         self.procs
             .iter()
@@ -225,7 +237,7 @@ impl World {
             }
         }
         for m in &self.msgs {
-            let shared = m.text == "same <0>";
+            let shared = m.text == "same <0>" || self.is_mixed_up(m);
             let kept = self
                 .live_proc(m.agent)
                 .is_some_and(|p| p.child.keeps(&m.text));

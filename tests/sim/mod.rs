@@ -4,11 +4,12 @@
 //! `step` is what can happen; `world` carries it out: the machine with its clock and its effects, with `ask` (people and
 //! hosts), `system` (processes and the death of the core), `child` (a Pi that misbehaves) and `host` (a Pi session with
 //! its bridge and its journal). What must hold: `told` notes what the machine knows, `oracle` judges what it wants, `judge`
-//! what it shows after each input and in the end. `play` chooses the steps, `shrink` makes a failing world small, `traces`
-//! plays such worlds again.
+//! what it shows after each input and in the end. `play` chooses the steps, `shrink` makes a failing world small, `failed`
+//! keeps such worlds, `traces` plays them again.
 
 mod ask;
 mod child;
+mod failed;
 mod host;
 mod judge;
 mod oracle;

@@ -160,7 +160,7 @@ pub fn report(seed: u64, worlds: u64, trace: &Trace, fault: &str) -> String {
     );
     let _ = writeln!(
         text,
-        "{story}\nTo play it again as a test: put everything from `world` on into a constant of `tests/sim/traces.rs`."
+        "{story}\nTo play it again as a test: put everything from `world` on into `tests/sim/failed.rs`."
     );
     text
 }

@@ -249,7 +249,7 @@ impl World {
                 // The list of models is asked for after the state, and can refuse the start.
                 p.may_close |= !p.accepted && command == "get_available_models";
             }
-            "clear" => p.cleared = true,
+            clear if clear.starts_with("clear") => p.cleared = true,
             "abort" => {}
             other => {
                 let Ok(message) = other.parse::<MessageId>() else {

@@ -2,6 +2,7 @@
 
 import type { ExtensionContext } from "@earendil-works/pi-coding-agent";
 import { attempt, later, note } from "./safe.ts";
+import { lastRunFailed } from "./session.ts";
 import type { Activity } from "./wire.ts";
 
 /** An input that no run followed within this time was handled by somebody else, in ms. */
@@ -31,6 +32,8 @@ export class ActivityWatch {
 
 	constructor(ctx: ExtensionContext, thinking: string | null, changed: (situation: Situation) => void) {
 		this.#ctx = ctx;
+		// Whoever was aborted stays so until another run, also when Pi was started anew (R-DELIV-04).
+		if (attempt("how the last run ended", false, () => lastRunFailed(ctx))) this.#ended = "aborted";
 		this.#thinking = thinking;
 		this.#changed = changed;
 	}

@@ -5,7 +5,7 @@
 
 import type { BoundaryResult, ExtensionAPI, ExtensionContext, SessionBoundaryDraft } from "@earendil-works/pi-coding-agent";
 import type { ActivityWatch } from "./activity.ts";
-import { attempt, isRecord, later, note } from "./safe.ts";
+import { attempt, isRecord, later, note, trace } from "./safe.ts";
 import { deliveredIds, isDurable, messageOf } from "./session.ts";
 import type { Delivery, Offer, Refusal } from "./wire.ts";
 
@@ -100,10 +100,10 @@ export class Deliveries {
 		this.#seen.add(epoch);
 		const { state } = this.#activity.situation();
 		if (offer.mode === "boundary") {
-			if (state === "busy") this.#held.set(epoch, offer);
+			if (state === "busy") this.#hold(offer);
 			else this.#refuse([epoch], "idle");
 		} else if (offer.mode === "silent") {
-			if (state === "busy") this.#held.set(epoch, offer);
+			if (state === "busy") this.#hold(offer);
 			else this.#append(offer);
 		} else if (this.#activity.inputOnItsWay) {
 			this.#refuse([epoch], "prompt");
@@ -196,6 +196,12 @@ export class Deliveries {
 			const found = pairs.map(([id]) => id);
 			this.#host.tell("host/ack", { generation: this.#generation, epoch, found, missing: [], durable: true });
 		}
+	}
+
+	/** Lies ready for the next boundary. */
+	#hold(offer: Offer): void {
+		this.#held.set(offer.epoch, offer);
+		trace(`held for a boundary: ${offer.deliveries.map((delivery) => delivery.id).join(" ")}`);
 	}
 
 	#hand(offer: Offer, wakes: string | undefined): void {

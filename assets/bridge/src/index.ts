@@ -8,7 +8,7 @@ import { Deliveries } from "./deliveries.ts";
 import { environment, identity, type Position, type Secrets, takeSecrets } from "./environment.ts";
 import { contributions } from "./launch.ts";
 import { CallFailed } from "./peer.ts";
-import { attempt, isRecord, note, safe } from "./safe.ts";
+import { attempt, isRecord, note, safe, trace } from "./safe.ts";
 import { deliveredIds, isDurable } from "./session.ts";
 import { Tools } from "./tools.ts";
 import type { HostFacts } from "./wire.ts";
@@ -83,6 +83,7 @@ class Bridge {
 				if (welcome.activate) this.#tools?.activate();
 				// Something may have changed since the facts were gathered.
 				this.#tellState();
+				trace(`joined as ${welcome.id}, generation ${welcome.generation}`);
 			},
 			lost: () => this.#session?.deliveries.lost(),
 			settled: () => this.#session?.deliveries.undecided.length === 0,

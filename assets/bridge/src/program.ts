@@ -4,6 +4,9 @@ import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join } from "node:path";
 
+/** A longer file holds no path, in bytes. */
+const LONGEST = 16 * 1024;
+
 export const NOT_FOUND =
 	"the program pi-agents was not found: install it, or set PI_AGENTS_BIN to its path and start Pi again";
 
@@ -25,8 +28,12 @@ export function findProgram(): string | undefined {
 function recorded(): string | undefined {
 	const named = process.env["XDG_CONFIG_HOME"] ?? "";
 	const config = isAbsolute(named) ? named : join(homedir(), ".config");
+	const file = join(config, "pi-agents", "program");
 	try {
-		const path = readFileSync(join(config, "pi-agents", "program"), "utf8").split("\n")[0]?.trim() ?? "";
+		// Reading anything else could wait for ever, and Pi with it.
+		const there = statSync(file);
+		if (!there.isFile() || there.size > LONGEST) return undefined;
+		const path = readFileSync(file, "utf8").split("\n")[0]?.trim() ?? "";
 		return isAbsolute(path) ? path : undefined;
 	} catch {
 		return undefined;

@@ -11,6 +11,13 @@ export function note(what: string, error: unknown): void {
 	}
 }
 
+const LOUD = process.env["PI_AGENTS_LOG"] === "debug" || process.env["PI_AGENTS_LOG"] === "trace";
+
+/** Says what happens, for whoever looks for a fault: only where the log is asked to be that long. */
+export function trace(what: string): void {
+	if (LOUD) note("trace", what);
+}
+
 /** The same function, but it never throws. */
 export function safe<A extends unknown[]>(what: string, run: (...args: A) => void): (...args: A) => void {
 	return (...args) => {

@@ -43,6 +43,18 @@ export function deliveredIds(ctx: ExtensionContext): Set<string> {
 	return ids;
 }
 
+/** How the last run of the open branch ended, as far as the session tells: what Pi says when it says it itself. */
+export function lastRunFailed(ctx: ExtensionContext): boolean {
+	for (const entry of ctx.sessionManager.getBranch().reverse()) {
+		if (entry.type !== "message") continue;
+		const { message } = entry;
+		// A prompt without an answer: that run was accepted, and Pi ended during it.
+		if (message.role === "user") return false;
+		if (message.role === "assistant") return message.stopReason === "aborted" || message.stopReason === "error";
+	}
+	return false;
+}
+
 /** The file is there, or the user wants none. Before that, what is in the session is in memory only. */
 export function isDurable(ctx: ExtensionContext): boolean {
 	const file = ctx.sessionManager.getSessionFile();

@@ -3,7 +3,7 @@
 
 use super::Machine;
 use super::effect::{ChildCommand, Effect};
-use super::facts::{ID_ABORT, ID_CLEAR};
+use super::facts::{ID_ABORT, clear_id};
 use super::input::Timer;
 use super::state::{AbortStep, Aborting, Message, Phase};
 use crate::fleet::answer::{ErrorCode, Reply};
@@ -93,52 +93,89 @@ impl Machine {
         }
         if let Some(a) = i.aborting.as_mut() {
             a.step = AbortStep::Clearing;
-            self.write(instance, ID_CLEAR, ChildCommand::ClearQueue);
+            i.clears = i.clears.saturating_add(1);
+            i.unanswered_clears.push(i.clears);
+            let id = clear_id(i.clears);
+            self.write(instance, id, ChildCommand::ClearQueue);
         }
     }
 
-    pub(super) fn cleared(&mut self, id: AgentId, result: Result<ResponseData, String>) {
+    /// `clear_queue` was answered. What it dropped is gone from the child also when nobody waits for
+    /// the abort any more.
+    pub(super) fn cleared(
+        &mut self,
+        id: AgentId,
+        number: u32,
+        result: Result<ResponseData, String>,
+    ) {
         let Some(agent) = self.agent_mut(id) else {
             return;
         };
         let Some(i) = agent.instance.as_mut() else {
             return;
         };
-        let instance = i.id;
-        let Some(a) = i.aborting.as_mut() else {
+        // Nobody asked, or it is answered a second time.
+        let Some(at) = i.unanswered_clears.iter().position(|n| *n == number) else {
             return;
         };
-        if a.step != AbortStep::Clearing {
-            return;
-        }
-        a.step = AbortStep::Aborting;
-        if let Ok(ResponseData::Dropped(texts)) = result {
-            for text in texts {
-                let ours = |m: &Message| m.state == MessageState::Accepted && m.text == text;
-                match agent.queue.iter().position(ours) {
-                    Some(at) => {
-                        agent.queue.remove(at);
-                    }
-                    None if i.late.contains(&text) => {
-                        // Its sender has it back.
-                        i.late.retain(|late| *late != text);
-                        continue;
-                    }
-                    // A stop came between and has named it as not delivered.
-                    None if agent.ending.is_some() => continue,
-                    // Another's: an extension put it there.
-                    None => {}
+        i.unanswered_clears.remove(at);
+        let latest = number == i.clears;
+        let instance = i.id;
+        let texts = match result {
+            Ok(ResponseData::Dropped(texts)) => texts,
+            Ok(_) | Err(_) => Vec::new(),
+        };
+        let mut returned = Vec::new();
+        for text in texts {
+            let ours = |m: &Message| m.state == MessageState::Accepted && m.text == text;
+            match agent.queue.iter().position(ours) {
+                Some(at) => {
+                    agent.queue.remove(at);
                 }
-                a.returned.push(text);
+                None if i.late.contains(&text) => {
+                    // Its sender has it back.
+                    i.late.retain(|late| *late != text);
+                    continue;
+                }
+                // A stop or its death came between and has named it as not delivered.
+                None if agent.ending.is_some() || i.exit.is_some() => continue,
+                // Another's: an extension put it there.
+                None => {}
             }
+            returned.push(text);
         }
-        self.write(instance, ID_ABORT, ChildCommand::Abort);
+        match i.aborting.as_mut() {
+            Some(a) => {
+                a.returned.append(&mut returned);
+                if latest && a.step == AbortStep::Clearing {
+                    a.step = AbortStep::Aborting;
+                    self.write(instance, ID_ABORT, ChildCommand::Abort);
+                }
+            }
+            None => self.name_returned(id, &returned),
+        }
         self.publish(id);
     }
 
+    /// Whoever asked for the abort went away: the texts are not lost with them.
+    fn name_returned(&mut self, id: AgentId, returned: &[String]) {
+        for text in returned {
+            let text = format!("not delivered (the run was aborted): {text}");
+            self.notice(id, Level::Warning, text);
+        }
+    }
+
+    /// The child says that the run is aborted. That counts for an abort that was written: an answer to
+    /// one that was given up can come while the next one still clears the queue.
     pub(super) fn abort_answered(&mut self, id: AgentId) {
-        self.abort_over(id);
-        self.pump(id);
+        if self
+            .instance_mut(id)
+            .and_then(|i| i.aborting.as_ref())
+            .is_some_and(|a| a.step == AbortStep::Aborting)
+        {
+            self.abort_over(id);
+            self.pump(id);
+        }
     }
 
     /// Ends an abort, whatever became of it, and answers whoever waits.
@@ -150,13 +187,8 @@ impl Machine {
         if let Some(a) = i.aborting.take() {
             self.out.push(Effect::Disarm(Timer::Abort(instance)));
             let mut returned = a.returned;
-            if a.calls.is_empty() && !returned.is_empty() {
-                // Whoever asked went away: the texts are not lost with them.
-                let text = format!(
-                    "not delivered (the run was aborted): {}",
-                    returned.join("\n")
-                );
-                self.notice(id, Level::Warning, text);
+            if a.calls.is_empty() {
+                self.name_returned(id, &returned);
                 returned.clear();
             }
             for call in a.calls {

@@ -3,6 +3,7 @@
 
 use super::Machine;
 use super::input::Now;
+use super::state::Agent;
 use crate::fleet::agent::{Status, StopCause};
 use crate::fleet::answer::{ErrorCode, RequestError};
 use crate::fleet::ids::{AgentId, CallId};
@@ -14,7 +15,7 @@ const REMEMBERED: usize = 256;
 
 impl Machine {
     pub(super) fn cancel(&mut self, now: Now, call: CallId) {
-        let waits = |a: &&super::state::Agent| a.queue.iter().any(|m| m.call == Some(call));
+        let waits = |a: &&Agent| a.queue.iter().any(|m| m.call == Some(call));
         if let Some(id) = self.agents.iter().find(waits).map(|a| a.id) {
             self.cancel_message(now, id, call);
         } else if let Some(id) = self
@@ -29,6 +30,8 @@ impl Machine {
             self.silence(id, Suppression::CallEnded);
             self.cancelled(call, "cancelled; its agent is being stopped");
             self.stop(now, id, StopCause::Cancelled, None);
+        } else if self.cancel_held(now, call) {
+            // Done and not said yet.
         } else if self.stop_waiting(call) {
             self.cancelled(call, "cancelled; what it asked for goes on");
         } else {
@@ -49,7 +52,7 @@ impl Machine {
         true
     }
 
-    fn cancelled(&mut self, call: CallId, words: &str) {
+    pub(super) fn cancelled(&mut self, call: CallId, words: &str) {
         self.answer(call, Err(RequestError::new(ErrorCode::Cancelled, words)));
     }
 
@@ -67,7 +70,12 @@ impl Machine {
         if message.initial {
             agent.queue.remove(at);
             self.silence(id, Suppression::CallEnded);
-            self.cancelled(call, "cancelled; nothing was started");
+            let words = if self.agent(id).is_some_and(Agent::has_process) {
+                "cancelled; its agent is being stopped"
+            } else {
+                "cancelled; nothing was started"
+            };
+            self.cancelled(call, words);
             self.stop(now, id, StopCause::Cancelled, None);
             return;
         }

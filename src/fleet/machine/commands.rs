@@ -386,12 +386,17 @@ impl Machine {
                     self.claim_run(id, run);
                 }
                 Some(call) if message.seen && !result => {
-                    self.out.extend(reply.map(|reply| Effect::Answer {
-                        call,
-                        answer: Ok(reply),
-                    }));
+                    if let Some(reply) = reply {
+                        self.answer(call, Ok(reply));
+                    }
                 }
                 None if message.seen => {}
+                // The model has it, and nothing is left that would say what came of it (R-DELIV-11).
+                Some(call) if message.seen => {
+                    self.silence(id, Suppression::CallEnded);
+                    let error = self.unknown_end(id, code, why);
+                    self.answer(call, Err(error));
+                }
                 Some(call) if message.initial => {
                     self.silence(id, Suppression::StartFailed);
                     self.refuse(call, code, format!("not started: {why}"));
@@ -403,6 +408,19 @@ impl Machine {
                     format!("not delivered ({why}): {}", message.text),
                 ),
             }
+        }
+    }
+
+    /// What a call hears that waits for the result of a task which the model has, when the run that
+    /// would be its answer was not heard: that, why there is no more to hear, and where to look (R-TOOL-18).
+    pub(super) fn unknown_end(&self, id: AgentId, code: ErrorCode, why: &str) -> RequestError {
+        let error = RequestError::new(
+            code,
+            format!("the model has the task, and what came of it is not known: {why}"),
+        );
+        match self.agent(id).and_then(|a| a.session_path.as_ref()) {
+            Some(path) => error.with_hint(format!("its session may tell: {}", path.display())),
+            None => error,
         }
     }
 

@@ -155,10 +155,21 @@ impl Machine {
         }
     }
 
-    /// None of its runs that have not settled is told any more. The first reason stands.
+    /// None of its runs that have not settled is told any more. The first reason stands. On record at
+    /// once: a core that is lost before the process has ended does not report them as lost (R-TOOL-03).
     pub(super) fn silence(&mut self, id: AgentId, why: Suppression) {
-        if let Some(i) = self.instance_mut(id) {
-            i.silenced.get_or_insert(why);
+        let Some(i) = self.instance_mut(id) else {
+            return;
+        };
+        let why = *i.silenced.get_or_insert(why);
+        let run = i.run.as_ref().filter(|run| run.owed).map(|run| run.seq);
+        let next = i.expected_owed.then_some(i.runs + 1);
+        let instance = i.id;
+        let Some(outbox) = self.outbox_of(id) else {
+            return;
+        };
+        for run in run.into_iter().chain(next) {
+            outbox.suppress(CompletionId { instance, run }, why);
         }
     }
 

@@ -21,8 +21,25 @@ const ASK_STATE: Duration = Duration::from_millis(200);
 /// Correlation ids of commands of which only one is on the way at a time.
 pub(super) const ID_STATE: &str = "state";
 pub(super) const ID_MODELS: &str = "models";
-pub(super) const ID_CLEAR: &str = "clear";
+const ID_CLEAR: &str = "clear";
 pub(super) const ID_ABORT: &str = "abort";
+
+/// The id of the `n`th `clear_queue` of a process. Each has its own: an answer that comes late, when
+/// its abort was given up, must not be taken for that of the next one.
+pub(super) fn clear_id(n: u32) -> String {
+    match n {
+        0 | 1 => ID_CLEAR.to_owned(),
+        n => format!("{ID_CLEAR}-{n}"),
+    }
+}
+
+/// Which `clear_queue` an id means.
+fn clear_number(id: &str) -> Option<u32> {
+    match id.strip_prefix(ID_CLEAR)? {
+        "" => Some(1),
+        rest => rest.strip_prefix('-')?.parse().ok(),
+    }
+}
 
 impl Machine {
     pub(super) fn launched(&mut self, now: Now, instance: InstanceId, pid: u32) {
@@ -58,14 +75,7 @@ impl Machine {
             } => self.response(now, id, instance, &response, result),
             Fact::RunStarted => self.run_started(now, id, instance),
             Fact::RunEnded(end) => self.run_ended(now, id, end),
-            Fact::StraySettled => {
-                if self.phase_of(id) == Some(Phase::Live) {
-                    self.out.push(Effect::Arm {
-                        timer: Timer::AskState(instance),
-                        after: ASK_STATE,
-                    });
-                }
-            }
+            Fact::StraySettled => self.ask_soon(id, instance),
             Fact::CompactionStarted => {
                 if let Some(i) = self.instance_mut(id) {
                     i.compacting = true;
@@ -75,6 +85,9 @@ impl Machine {
             Fact::CompactionEnded => {
                 self.out.push(Effect::Disarm(Timer::Compaction(instance)));
                 self.compaction_over(instance);
+                if self.instance_mut(id).is_some_and(|i| i.doubted) {
+                    self.ask_soon(id, instance);
+                }
             }
             Fact::UserMessage { text } => self.consumed(id, &text),
             Fact::QueueChanged {
@@ -114,10 +127,11 @@ impl Machine {
                 Err(error) => self.start_refused(now, id, &error),
             },
             ID_MODELS => self.models(now, id, instance, result),
-            ID_CLEAR => self.cleared(id, result),
             ID_ABORT => self.abort_answered(id),
             other => {
-                if let Ok(message) = other.parse::<MessageId>() {
+                if let Some(number) = clear_number(other) {
+                    self.cleared(id, number, result);
+                } else if let Ok(message) = other.parse::<MessageId>() {
                     let result = result.map(|data| match data {
                         ResponseData::Disposition(d) => d,
                         ResponseData::Dropped(_)
@@ -272,11 +286,42 @@ impl Machine {
         self.ask_state(instance);
     }
 
+    fn ask_soon(&mut self, id: AgentId, instance: InstanceId) {
+        if self.phase_of(id) == Some(Phase::Live) {
+            self.out.push(Effect::Arm {
+                timer: Timer::AskState(instance),
+                after: ASK_STATE,
+            });
+        }
+    }
+
+    /// Asks for the state. What it says of a run that may be over can be late, be nothing or, while the
+    /// child compacts or looks at a prompt, prove nothing: it is asked again then (rule F1).
     pub(super) fn ask_state(&mut self, instance: InstanceId) {
-        if let Some(id) = self.of_instance(instance)
-            && self.phase_of(id) == Some(Phase::Live)
+        let again = self.config.run_begins;
+        let Some(id) = self.of_instance(instance) else {
+            return;
+        };
+        let Some(i) = self.instance_mut(id).filter(|i| i.phase == Phase::Live) else {
+            return;
+        };
+        i.doubted = i.run.is_some();
+        if i.doubted {
+            self.out.push(Effect::Arm {
+                timer: Timer::AskState(instance),
+                after: again,
+            });
+        }
+        self.write(instance, ID_STATE, ChildCommand::GetState);
+    }
+
+    /// The run that was asked for goes on, or is over.
+    fn doubt_over(&mut self, id: AgentId) {
+        if let Some(i) = self.instance_mut(id)
+            && std::mem::take(&mut i.doubted)
         {
-            self.write(instance, ID_STATE, ChildCommand::GetState);
+            let timer = Timer::AskState(i.id);
+            self.out.push(Effect::Disarm(timer));
         }
     }
 
@@ -289,10 +334,13 @@ impl Machine {
         instance: InstanceId,
         state: &ChildState,
     ) {
+        if state.streaming {
+            self.doubt_over(id);
+        }
         let Some(i) = self.instance_mut(id) else {
             return;
         };
-        // A run that is expected is asked for again by its timer.
+        // What this does not decide is asked for again by its timer.
         if state.streaming || state.compacting || i.inflight.is_some() {
             return;
         }
@@ -409,6 +457,7 @@ impl Machine {
             (_, outcome) => outcome,
         };
         self.out.push(Effect::Disarm(Timer::Run(instance, run.seq)));
+        self.doubt_over(id);
         self.freeze_run(now, id, run, &outcome, &end);
         let more = self.unseen(id);
         let run_begins = self.config.run_begins;

@@ -6,6 +6,7 @@
 use super::Machine;
 use super::effect::Effect;
 use super::input::{Now, OfferAnswer, Timer};
+use super::told::Held;
 use crate::fleet::agent::StopCause;
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
 use crate::fleet::completion::DeliveryId;
@@ -30,6 +31,8 @@ pub(super) struct Host {
     pub(super) names: NamePool,
     /// What is owed to it; the person reads cards instead.
     pub(super) outbox: Option<Outbox>,
+    /// Answers to its calls that wait for its journal.
+    pub(super) held: Vec<Held>,
 }
 
 impl Host {
@@ -44,6 +47,7 @@ impl Host {
             met: person,
             names: NamePool::default(),
             outbox: (!person).then(Outbox::default),
+            held: Vec::new(),
         }
     }
 

@@ -262,7 +262,13 @@ impl Machine {
             } else {
                 ErrorCode::Conflict
             };
-            self.answer(call, Err(RequestError::new(code, why.to_owned())));
+            let waits = m.initial && self.agent(id).is_some_and(|a| a.wait_for_result);
+            let error = if m.seen && waits {
+                self.unknown_end(id, ErrorCode::Gone, why)
+            } else {
+                RequestError::new(code, why.to_owned())
+            };
+            self.answer(call, Err(error));
         } else if starting {
             // An earlier process had accepted it, and its call was told so (R-DELIV-11).
             self.notice(
@@ -345,7 +351,15 @@ impl Machine {
         }
         self.prompt_decided(id, claims, None);
         let time = super::time_words(self.config.prompt_deadline);
-        let why = format!("no answer to the prompt within {time}; it may still act on it");
+        let acts = if self
+            .agent(id)
+            .is_some_and(|a| a.queue.iter().any(|m| m.id == message && m.seen))
+        {
+            ""
+        } else {
+            "; it may still act on it"
+        };
+        let why = format!("no answer to the prompt within {time}{acts}");
         self.doubtful(now, id, message, &why);
         self.lane_free(id);
     }

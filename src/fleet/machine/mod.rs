@@ -18,6 +18,7 @@ mod lane;
 mod restore;
 mod state;
 pub mod table;
+mod told;
 mod view;
 
 use std::collections::{HashMap, VecDeque};
@@ -29,7 +30,7 @@ pub use state::MachineConfig;
 
 use super::agent::Status;
 use super::answer::{ErrorCode, Reply, RequestError};
-use super::host::{Caller, HostKind};
+use super::host::{Caller, HostKind, Sender};
 use super::ids::{AgentId, CallId, HostId, InstanceId};
 use super::transcript::Level;
 use commands::First;
@@ -47,6 +48,8 @@ pub struct Machine {
     hosts: Vec<Host>,
     /// Calls that were cancelled before they came.
     cancelled_early: VecDeque<CallId>,
+    /// Unanswered calls of hosts that keep a journal.
+    callers: HashMap<CallId, HostId>,
     shutdown: Option<Vec<CallId>>,
     exited: bool,
     out: Vec<Effect>,
@@ -64,6 +67,7 @@ impl Machine {
             launches: VecDeque::new(),
             hosts: vec![Host::new(person, HostKind::Person)],
             cancelled_early: VecDeque::new(),
+            callers: HashMap::new(),
             shutdown: None,
             exited: false,
             out: Vec::new(),
@@ -84,6 +88,7 @@ impl Machine {
                 prompt,
                 env,
             } => {
+                self.called_by(call, by.host);
                 let first = First {
                     message,
                     instance,
@@ -101,6 +106,9 @@ impl Machine {
                 text,
                 env,
             } => {
+                if let Sender::Parent(caller) = by {
+                    self.called_by(call, caller.host);
+                }
                 let first = First {
                     message,
                     instance,
@@ -177,6 +185,7 @@ impl Machine {
         }
         self.start_queued(now);
         self.drain_outboxes();
+        self.release_answers(false);
         self.finish_hosts();
         self.finish_shutdown();
         std::mem::take(&mut self.out)
@@ -216,6 +225,9 @@ impl Machine {
             return;
         };
         let instance = first.instance;
+        let env = first.env.clone();
+        // Whoever waited for the first process heard that it failed.
+        agent.wait_for_result &= agent.queue.iter().any(|m| m.initial);
         let plan = LaunchPlan {
             spec: agent.spec.clone(),
             host,
@@ -223,7 +235,7 @@ impl Machine {
             waited_for: agent.wait_for_result,
             session_id: agent.session_id.clone(),
             resume: agent.session_path.clone(),
-            env: first.env.clone(),
+            env,
         };
         agent.instance = Some(Instance::new(instance));
         agent.ending = None;
@@ -246,6 +258,9 @@ impl Machine {
     fn finish_shutdown(&mut self) {
         if self.agents.iter().any(Agent::has_process) {
             return;
+        }
+        if self.shutdown.is_some() {
+            self.release_answers(true);
         }
         if let Some(calls) = self.shutdown.as_mut() {
             for call in std::mem::take(calls) {
@@ -300,10 +315,6 @@ impl Machine {
 
     fn instance_mut(&mut self, id: AgentId) -> Option<&mut Instance> {
         self.agent_mut(id)?.instance.as_mut()
-    }
-
-    fn answer(&mut self, call: CallId, answer: Result<Reply, RequestError>) {
-        self.out.push(Effect::Answer { call, answer });
     }
 
     fn refuse(&mut self, call: CallId, code: ErrorCode, message: impl Into<String>) {

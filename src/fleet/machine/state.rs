@@ -139,6 +139,12 @@ pub(super) struct Instance {
     /// Messages to the host that came from it.
     pub(super) questions: u64,
     pub(super) aborting: Option<Aborting>,
+    /// How often `clear_queue` was written, and which of them are not answered.
+    pub(super) clears: u32,
+    pub(super) unanswered_clears: Vec<u32>,
+    /// It said that it is settled while a run goes on as far as was heard: it is asked until that is
+    /// certain (rule F1).
+    pub(super) doubted: bool,
     /// Model the child said it uses.
     pub(super) model: Option<String>,
     /// Texts the child said it holds in its queue.
@@ -170,6 +176,9 @@ impl Instance {
             runs: 0,
             questions: 0,
             aborting: None,
+            clears: 0,
+            unanswered_clears: Vec::new(),
+            doubted: false,
             model: None,
             held: Vec::new(),
             rewritten: 0,

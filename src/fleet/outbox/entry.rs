@@ -71,6 +71,15 @@ impl Entry {
         }
     }
 
+    /// Whose it is.
+    pub(super) fn agent(&self) -> &str {
+        match &self.body {
+            Body::Owed(run, _) => &run.agent,
+            Body::Frozen(Delivery::FinalReply(completion)) => &completion.agent,
+            Body::Frozen(Delivery::Question(question)) => &question.agent,
+        }
+    }
+
     pub(super) fn completion(&self) -> Option<&Completion> {
         match &self.body {
             Body::Frozen(Delivery::FinalReply(completion)) => Some(completion),

@@ -214,6 +214,18 @@ impl Outbox {
         true
     }
 
+    /// The parent will never hear of this agent: nothing it is owed of it and that was not handed out yet is
+    /// told (R-TOOL-17).
+    pub fn withdraw(&mut self, agent: &str, reason: Suppression) {
+        let unsaid = self.entries.iter().filter(|(_, entry)| {
+            matches!(entry.state, State::Unsettled | State::Ready) && entry.agent() == agent
+        });
+        let unsaid: Vec<_> = unsaid.map(|(id, _)| *id).collect();
+        for id in unsaid {
+            self.end(id, Ending::Suppressed(reason));
+        }
+    }
+
     /// An agent asks. `false` = the id is known already.
     pub fn ask(&mut self, question: Question) -> bool {
         let id = question.id.into();
@@ -314,6 +326,18 @@ impl Outbox {
     pub fn journaled(&mut self, seq: u64) {
         self.synced = self.synced.max(seq.min(self.seq));
         self.pump();
+    }
+
+    /// Number of the last record that was handed out; 0 = none yet.
+    #[must_use]
+    pub fn last_record(&self) -> u64 {
+        self.seq
+    }
+
+    /// This record is safe, or there is no disk to wait for.
+    #[must_use]
+    pub fn is_safe(&self, seq: u64) -> bool {
+        self.degraded || seq <= self.synced
     }
 
     /// The journal cannot be written. Everything is delivered all the same (R-DELIV-05), and records are still handed

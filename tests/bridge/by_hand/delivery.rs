@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::bridge::{Bridge, facts};
 use crate::support::fake::FakePi;
 use crate::support::processes;
-use crate::support::wait;
 
 const SESSION: &str = "0199c0de-0000-7000-8000-000000000002";
 
@@ -85,16 +84,7 @@ fn what_was_not_taken_survives_the_core_and_reaches_the_same_session_only() {
     bridge.spawn("fake:say the report");
     let offers = bridge.wait_offers(1);
     let id = offers[0]["deliveries"][0]["id"].clone();
-    let running = bridge.spawn("fake:hang");
-    // That its answer is owed is on the disk some milliseconds later.
-    let journals = pi.sandbox.state().join("pi-agents/journals");
-    wait::wait_until("the second run in the journal", || {
-        let files = std::fs::read_dir(&journals).unwrap().flatten();
-        let texts = files.filter_map(|f| std::fs::read_to_string(f.path()).ok());
-        texts
-            .into_iter()
-            .any(|t| t.contains(&format!("\"{running}\"")))
-    });
+    bridge.spawn("fake:hang");
     // The core dies by a signal, the second run with it.
     let guard = bridge.guard_pid();
     let mut core = processes::descendants_of(guard);
@@ -191,4 +181,19 @@ fn a_question_comes_by_itself_and_wakes() {
         content,
         json!({"kind": "non_blocking_question", "agent_id": "max", "question": "which branch?"})
     );
+}
+
+#[test]
+fn a_session_that_comes_back_while_its_last_core_still_ends_is_served() {
+    // R-DELIV-05: Pi was quit, or died, and is there again at once; an agent takes its time to end
+    let pi = FakePi::new().options("--ignore-eof");
+    let mut bridge = Bridge::start(&pi, SESSION);
+    bridge.state("busy");
+    bridge.spawn("fake:hang");
+    bridge.hang_up();
+    let mut same = Bridge::start(&pi, SESSION);
+    same.state("busy");
+    let told = contents(&same.wait_offers(1));
+    assert_eq!(told[0]["status"], "stopped", "{told:?}");
+    bridge.wait_exit();
 }

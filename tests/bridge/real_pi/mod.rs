@@ -10,6 +10,7 @@ mod launch;
 mod loss;
 mod outbox;
 mod parent;
+mod program;
 mod refusals;
 mod screen;
 mod sessions;

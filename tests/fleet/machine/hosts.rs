@@ -16,8 +16,9 @@ use super::parent::*;
 #[test]
 fn a_background_run_gives_one_completion_that_is_a_copy_of_its_settlement() {
     // R-DELIV-01, R-LIFE-05, R-TOOL-13
-    let mut w = with_pi();
+    let mut w = with_slow_disk();
     let a = w.running();
+    sync(&mut w);
     assert!(matches!(w.answer(a.call), Ok(Reply::Spawned { .. })));
     w.settle(&a, StopReason::Stop);
     assert!(completions(&w).is_empty(), "not before it is on the disk");

@@ -10,5 +10,6 @@ mod nested;
 mod orders;
 mod ownership;
 mod parent;
+mod promises;
 mod scenarios;
 pub mod world;

@@ -4,7 +4,7 @@ use pi_agents::fleet::agent::{Status, StopCause};
 use pi_agents::fleet::answer::{ErrorCode, Reply};
 use pi_agents::fleet::host::{HostKind, SpawnMode};
 use pi_agents::fleet::ids::CallId;
-use pi_agents::fleet::interpret::{Disposition, Fact, ResponseData};
+use pi_agents::fleet::interpret::{ChildState, Disposition, Fact, ResponseData};
 use pi_agents::fleet::machine::{ChildCommand, Effect, Input, Restored, Timer};
 use pi_agents::fleet::outbox::Activity;
 use pi_agents::fleet::roster::MessageState;
@@ -304,6 +304,243 @@ fn a_result_that_is_waited_for_comes_although_the_prompt_was_never_answered() {
     let prompt = world.prompts(&played).last().unwrap().0.parse().unwrap();
     world.timer(Timer::Prompt(played.instance, prompt));
     assert_eq!(world.status(played.agent), Status::Idle);
+}
+
+// R-DELIV-11, R-TOOL-18: the model has the task, and the run that would be its answer was not heard: the call is told what is
+// known, and that is not that nothing began.
+#[test]
+fn a_task_that_the_model_has_is_not_called_not_started() {
+    type End = fn(&mut World, &Played);
+    let ends: [(&str, End); 3] = [
+        ("exit code 1", |world, played| {
+            world.exit(played, Some(1), None);
+        }),
+        ("closed its output", |world, played| {
+            world.input(Input::OutputEnded {
+                instance: played.instance,
+            });
+            world.exit(played, Some(0), None);
+        }),
+        ("stopped", |world, played| {
+            world.stop(played.agent);
+        }),
+    ];
+    for (cause, end) in ends {
+        let mut world = with_pi();
+        let played = world.spawn_mode("task", true, None, SpawnMode::Foreground);
+        world.ready(&played);
+        // A run that was over, as far as was heard, before the task was given to the model.
+        world.fact(&played, Fact::RunStarted);
+        world.settle(&played, StopReason::Error);
+        world.fact(&played, user("task"));
+        end(&mut world, &played);
+        let error = world.answer(played.call).unwrap_err();
+        assert!(!error.message.contains("not started"), "{error:?}");
+        assert!(
+            error.message.contains("the model has the task"),
+            "{error:?}"
+        );
+        assert!(error.message.contains(cause), "{error:?}");
+        let hint = error.hint.unwrap_or_default();
+        assert!(hint.contains("/sessions/one.jsonl"), "{hint}");
+    }
+}
+
+// R-DELIV-11, R-TOOL-18
+#[test]
+fn a_task_that_the_model_has_is_not_said_to_be_undecided_when_its_answer_never_comes() {
+    let mut world = World::new();
+    let played = world.spawn_mode("task", true, None, SpawnMode::Foreground);
+    world.ready(&played);
+    world.fact(&played, Fact::RunStarted);
+    world.settle(&played, StopReason::Error);
+    world.fact(&played, user("task"));
+    let prompt = world.prompts(&played).last().unwrap().0.parse().unwrap();
+    world.timer(Timer::Prompt(played.instance, prompt));
+    let error = world.answer(played.call).unwrap_err();
+    assert!(
+        error.message.contains("the model has the task"),
+        "{error:?}"
+    );
+    assert!(!error.message.contains("may still"), "{error:?}");
+}
+
+// R-TOOL-10, R-TOOL-17: the words of a call that is taken back say what there was.
+#[test]
+fn a_call_that_is_taken_back_is_not_told_that_nothing_was_started_when_something_was() {
+    let mut world = World::new();
+    let played = world.spawn_mode("task", true, None, SpawnMode::Foreground);
+    world.ready(&played);
+    world.input(Input::Cancel { call: played.call });
+    let error = world.answer(played.call).unwrap_err();
+    assert_eq!(error.code, ErrorCode::Cancelled);
+    assert!(!error.message.contains("nothing was started"), "{error:?}");
+}
+
+/// The timer is over: it is armed no more.
+fn over(world: &mut World, timer: Timer) {
+    assert!(armed(world, |t| *t == timer), "{timer:?} was started");
+    let its = |e: &Effect| matches!(e, Effect::Arm { timer: t, .. } if *t == timer);
+    world.effects.retain(|e| !its(e));
+    world.timer(timer);
+}
+
+/// A run that died without a word: what the child says when it is asked for its state is all there is.
+fn vanished(world: &mut World) -> Played {
+    let played = world.running();
+    world.fact(&played, Fact::StraySettled);
+    over(world, Timer::AskState(played.instance));
+    played
+}
+
+fn idle_state(compacting: bool) -> Result<ResponseData, String> {
+    Ok(ResponseData::State(ChildState {
+        compacting,
+        ..ChildState::default()
+    }))
+}
+
+// R-LIFE-04, rule F1: a child that compacts when it is asked is asked again when that is over.
+#[test]
+fn a_run_that_vanished_before_a_compaction_ends_after_it() {
+    let mut world = World::new();
+    let played = vanished(&mut world);
+    world.fact(&played, Fact::CompactionStarted);
+    world.respond(&played, "state", idle_state(true));
+    assert_eq!(world.run_ends(played.agent), 0);
+    world.fact(&played, Fact::CompactionEnded);
+    assert!(armed(&world, |t| matches!(t, Timer::AskState(_))));
+    over(&mut world, Timer::AskState(played.instance));
+    world.respond(&played, "state", idle_state(false));
+    assert_eq!(world.run_ends(played.agent), 1);
+    assert!(!armed(&world, |t| matches!(t, Timer::AskState(_))));
+}
+
+// R-LIFE-04, rule F1: nor does a question that nobody answered, or one that a prompt made void, end the asking.
+#[test]
+fn a_run_that_vanished_is_asked_for_until_it_is_known() {
+    let mut world = World::new();
+    let played = vanished(&mut world);
+    let asked = world.commands(&played).len();
+    over(&mut world, Timer::AskState(played.instance));
+    assert_eq!(world.commands(&played).len(), asked + 1);
+    world.send(played.agent, "more");
+    world.respond(&played, "state", idle_state(false));
+    assert_eq!(world.run_ends(played.agent), 0, "a prompt is on its way");
+    let prompt = world.prompts(&played).last().unwrap().0.parse().unwrap();
+    world.timer(Timer::Prompt(played.instance, prompt));
+    assert!(armed(&world, |t| matches!(t, Timer::AskState(_))));
+    over(&mut world, Timer::AskState(played.instance));
+    world.respond(&played, "state", idle_state(false));
+    assert_eq!(world.run_ends(played.agent), 1);
+}
+
+// R-LIFE-04: a run that goes on is asked for once, not for ever.
+#[test]
+fn a_run_that_goes_on_after_a_stray_settlement_is_left_alone() {
+    let mut world = World::new();
+    let played = vanished(&mut world);
+    let streaming = ChildState {
+        streaming: true,
+        ..ChildState::default()
+    };
+    world.respond(&played, "state", Ok(ResponseData::State(streaming)));
+    assert_eq!(world.run_ends(played.agent), 0);
+    assert!(!armed(&world, |t| matches!(t, Timer::AskState(_))));
+}
+
+// R-LIFE-15, R-DELIV-11: the queue was cleared although the answer came when nobody waited for the abort any more.
+#[test]
+fn what_a_late_answer_says_was_dropped_is_given_back() {
+    let mut world = World::new();
+    let played = world.running();
+    world.send(played.agent, "and this");
+    world.accept_next(&played, Disposition::Queued);
+    world.input(Input::Abort {
+        call: CallId::fresh(),
+        agent: played.agent,
+    });
+    world.timer(Timer::Abort(played.instance));
+    let dropped = || Ok(ResponseData::Dropped(vec!["and this".into()]));
+    world.respond(&played, "clear", dropped());
+    assert!(world.view(played.agent).pending.is_empty());
+    assert_eq!(notices(&world).len(), 1);
+    assert!(notices(&world)[0].contains("and this"));
+    // An answer that comes twice drops nothing more.
+    world.send(played.agent, "and this");
+    world.accept_next(&played, Disposition::Queued);
+    world.respond(&played, "clear", dropped());
+    assert_eq!(world.view(played.agent).pending.len(), 1);
+}
+
+// R-LIFE-15: the answer to an abort that was given up is not the answer to the next one.
+#[test]
+fn a_late_answer_to_an_abort_ends_no_later_one() {
+    let mut world = World::new();
+    let played = world.running();
+    let abort = |world: &mut World| {
+        let call = CallId::fresh();
+        world.input(Input::Abort {
+            call,
+            agent: played.agent,
+        });
+        call
+    };
+    let dropped = |texts: &[&str]| {
+        let texts = texts.iter().map(|t| (*t).to_owned()).collect();
+        Ok(ResponseData::Dropped(texts))
+    };
+    world.send(played.agent, "and this");
+    world.accept_next(&played, Disposition::Queued);
+    let first = abort(&mut world);
+    world.respond(&played, "clear", dropped(&["and this"]));
+    world.timer(Timer::Abort(played.instance));
+    assert!(matches!(world.answer(first), Ok(Reply::Aborted { returned }) if returned.len() == 1));
+    let second = abort(&mut world);
+    world.respond(&played, "abort", Ok(ResponseData::Other));
+    world.respond(&played, "clear", dropped(&["and this"]));
+    let written = |world: &World| {
+        let commands = world.commands(&played);
+        commands
+            .iter()
+            .filter(|c| **c == ChildCommand::Abort)
+            .count()
+    };
+    assert!(world.answers(second).is_empty());
+    assert_eq!(written(&world), 1);
+    world.respond(&played, "clear-2", dropped(&[]));
+    assert_eq!(written(&world), 2);
+    world.respond(&played, "abort", Ok(ResponseData::Other));
+    assert_eq!(
+        world.answer(second),
+        Ok(Reply::Aborted {
+            returned: Vec::new()
+        })
+    );
+}
+
+// R-DELIV-11, R-DELIV-12: nobody waits any more for an agent whose waited-for start failed: what its next process is given and
+// told is an ordinary message.
+#[test]
+fn an_agent_that_is_started_again_after_a_failed_start_is_waited_for_by_nobody() {
+    let mut world = World::new();
+    let played = world.spawn_mode("task", true, None, SpawnMode::Foreground);
+    world.exit(&played, Some(1), None);
+    world.swept(&played);
+    let (call, instance) = world.send(played.agent, "again");
+    let again = played.in_process(instance);
+    let waited_for = world.effects.iter().rev().find_map(|e| match e {
+        Effect::Launch { plan, .. } => Some(plan.waited_for),
+        _ => None,
+    });
+    assert_eq!(waited_for, Some(false));
+    world.ready(&again);
+    world.fact(&again, Fact::RunStarted);
+    world.settle(&again, StopReason::Error);
+    world.fact(&again, user("again"));
+    let prompt = world.prompts(&again).last().unwrap().0.parse().unwrap();
+    world.timer(Timer::Prompt(again.instance, prompt));
+    assert!(matches!(world.answer(call), Ok(Reply::Sent { .. })));
 }
 
 // R-DELIV-09: a run of an extension's own before the task was accepted is nobody's result, and a spawn that failed is told

@@ -15,8 +15,16 @@ pub fn with_pi() -> World {
     with_pi_and(MachineConfig::default())
 }
 
+/// The same with a disk that takes its time: see [`sync`].
+pub fn with_slow_disk() -> World {
+    let mut w = with_pi();
+    w.quick_disk = false;
+    w
+}
+
 pub fn with_pi_and(config: MachineConfig) -> World {
     let mut w = World::with(config);
+    w.quick_disk = true;
     let caller = Caller {
         host: HostId::fresh(),
         generation: 1,

@@ -27,6 +27,8 @@ pub struct World {
     now: Duration,
     /// In whose name things are asked for.
     pub caller: Caller,
+    /// What is to be written is on the disk at once.
+    pub quick_disk: bool,
 }
 
 impl World {
@@ -47,10 +49,30 @@ impl World {
                 host: person,
                 generation: 1,
             },
+            quick_disk: false,
         }
     }
 
     pub fn input(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = self.step(input);
+        let journalled = |e: &Effect| match e {
+            Effect::Journal { host, seq, .. } => Some((*host, *seq)),
+            _ => None,
+        };
+        while self.quick_disk
+            && let Some((host, seq)) = effects.iter().rev().find_map(journalled)
+        {
+            let more = self.step(Input::Journaled { host, seq });
+            let again = more.iter().any(|e| journalled(e).is_some());
+            effects.extend(more);
+            if !again {
+                break;
+            }
+        }
+        effects
+    }
+
+    fn step(&mut self, input: Input) -> Vec<Effect> {
         self.now += Duration::from_millis(1);
         let now = Now {
             mono: self.now,

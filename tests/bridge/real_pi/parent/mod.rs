@@ -1,13 +1,18 @@
 //! Everything together: a real Pi with the bridge, the real core, real Pis as its agents. What a
 //! model received is read from the model server.
 
+mod background;
+mod dropping;
+mod killed;
 mod kit;
 mod messages;
 mod questions;
+mod replaced;
 mod revival;
 mod secrets;
 mod stops;
 mod together;
+mod told;
 
 use std::process::Command;
 

@@ -43,60 +43,6 @@ fn a_foreground_agent_works_and_its_reply_is_the_result() {
 }
 
 #[test]
-fn three_background_results_reach_a_busy_parent_together_with_one_continuation() {
-    // R-DELIV-01, R-DELIV-02
-    for version in Version::ALL {
-        let mut parent = Parent::start(version);
-        let (held, children) = (Gate::new(), Gate::new());
-        parent.model.on(
-            "the whole",
-            [
-                Turn::call("agent_spawn", spawn("part one", true))
-                    .tool("agent_spawn", spawn("part two", true))
-                    .tool("agent_spawn", spawn("part three", true)),
-                Turn::new().gate(&held).text("meanwhile"),
-                Turn::say("thank you"),
-            ],
-        );
-        for part in ["one", "two", "three"] {
-            parent.model.on(
-                &format!("part {part}"),
-                [Turn::new()
-                    .gate(&children)
-                    .text(&format!("result of {part}"))],
-            );
-        }
-        let before = parent.rpc.records().len();
-        parent.rpc.prompt("/skill:pi-subagents-workflow the whole");
-        held.wait_arrival("the parent's second request");
-        children.open();
-        let journals = parent.pi.sandbox.state().join("pi-agents/journals");
-        wait::wait_until("three results on the disk", || {
-            let files = std::fs::read_dir(&journals).into_iter().flatten().flatten();
-            let text: String = files
-                .filter_map(|f| std::fs::read_to_string(f.path()).ok())
-                .collect();
-            ["one", "two", "three"]
-                .iter()
-                .all(|part| text.contains(&format!("result of {part}")))
-        });
-        // On the disk is offered; in the bridge's memory it is a moment later.
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        held.open();
-        wait::wait_until("the continuation", || parent.asked("the whole").len() == 3);
-        parent.rpc.wait_settled(before);
-        let requests = parent.asked("the whole");
-        assert_eq!(requests.len(), 3, "{version:?}: one continuation");
-        let told = Parent::replies(&requests[2]);
-        assert_eq!(told.len(), 3, "{version:?}: {told:?}");
-        for reply in &told {
-            assert_eq!(reply["status"], "completed");
-            assert_eq!(reply["idle"], true);
-        }
-    }
-}
-
-#[test]
 fn a_result_wakes_an_idle_parent_once_and_a_question_by_itself() {
     // R-DELIV-03, R-DELIV-10
     let mut parent = Parent::start(Version::Newest);

@@ -275,6 +275,7 @@ fn s42_what_is_ready_together_is_one_offer_and_at_most_one_wake() {
         let n = 1 + rng.below(8);
         for activity in [Activity::Busy, Activity::Idle] {
             let mut w = many_slots();
+            w.quick_disk = false;
             state(&mut w, activity);
             let mut agents: Vec<Played> = (0..n).map(|_| w.running()).collect();
             while !agents.is_empty() {

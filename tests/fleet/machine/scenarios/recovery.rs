@@ -162,7 +162,7 @@ fn what_ends_with_its_session_comes_back_silently() {
         LeaveReason::Lost,
     ] {
         for end in ["in order", "crashes", "stopped before", "core lost"] {
-            let mut w = with_pi();
+            let mut w = with_slow_disk();
             let a = w.running();
             let before = w.idle();
             if end == "stopped before" {
