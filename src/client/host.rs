@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{BoxFuture, Env, RequestError};
 use crate::fleet::completion::DeliveryId;
 use crate::fleet::host::LeaveReason;
-use crate::fleet::ids::HostId;
+use crate::fleet::ids::{AgentId, HostId};
 use crate::fleet::outbox::{Activity, OfferMode};
 
 /// What a Pi session says of itself when it joins.
@@ -38,10 +38,21 @@ pub struct HostHello {
     pub durable: bool,
     /// Deliveries that were handed over earlier and not looked for yet.
     pub undecided: Vec<DeliveryId>,
+    /// Who is named in it.
+    pub branch: HostBranch,
     /// Pi's environment, for agents that somebody else brings back (R-LIFE-18). Memory only.
     pub env: Env,
     /// Process at the other end, where the system tells it.
     pub pid: Option<u32>,
+}
+
+/// Which agents a Pi session speaks of (R-PI-03).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostBranch {
+    /// Those that the open branch names; `None` = no branch of the session names any.
+    pub agents: Option<Vec<AgentId>>,
+    /// Names that are used up (R-ID-01).
+    pub names: Vec<String>,
 }
 
 /// A tool as a model sees it.
@@ -139,6 +150,8 @@ pub enum HostSays {
         /// Its thinking level.
         thinking: Option<String>,
     },
+    /// Another branch of its session is open.
+    Branch(HostBranch),
     /// An offer was handed to Pi.
     Taken {
         /// Which.
@@ -187,6 +200,11 @@ pub enum HostNews {
         mode: OfferMode,
         /// What, in this order.
         deliveries: Vec<Offered>,
+    },
+    /// Agents joined the open branch: to be remembered there.
+    Named {
+        /// Which, with their names.
+        agents: Vec<(AgentId, String)>,
     },
     /// How a call gets on; replaces what was said of it before.
     Progress {

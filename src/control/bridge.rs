@@ -31,6 +31,10 @@ pub mod method {
     pub const TOOLS_PROGRESS: &str = "tools/progress";
     /// Notice: what Pi is doing.
     pub const STATE: &str = "host/state";
+    /// Notice: another branch of the session is open.
+    pub const BRANCH: &str = "host/branch";
+    /// Notice: agents that the open branch is to remember.
+    pub const NAMED: &str = "host/named";
     /// Notice: deliveries for the model.
     pub const OFFER: &str = "host/offer";
     /// Notice: an offer is taken back.
@@ -70,6 +74,11 @@ pub const METHODS: &[Method] = &[
         doc: "Sent right after the handshake, whenever something of it changed, and after each refusal; `seq` counts up within a connection. `busy` from the moment an input or a message is on its way to Pi until the run has settled, and during a compaction; `aborted` when the last run was aborted or failed; else `idle`.",
     },
     Method {
+        name: method::BRANCH,
+        direction: Direction::ClientNotice,
+        doc: "Another branch of the session is open. The model can address the agents that it names, and those that join it (R-PI-03).",
+    },
+    Method {
         name: method::TAKEN,
         direction: Direction::ClientNotice,
         doc: "The offer was handed to Pi. This is no proof: another extension can drop it. Wait for `host/ack`.",
@@ -93,6 +102,11 @@ pub const METHODS: &[Method] = &[
         name: method::TOOLS_PROGRESS,
         direction: Direction::Notice,
         doc: "How a call gets on: replaces what was shown for it before. Ignored after the answer.",
+    },
+    Method {
+        name: method::NAMED,
+        direction: Direction::Notice,
+        doc: "Agents joined the open branch: they were spawned there, or something of them is delivered there. The bridge appends an entry with their names that no model reads; `branch` of the handshake and `host/branch` say what all these entries name.",
     },
     Method {
         name: method::OFFER,
@@ -219,12 +233,55 @@ pub struct HostFacts {
     /// epoch. Seldom: a new handshake is put off while there are any.
     #[serde(default)]
     pub undecided: Vec<String>,
+    /// Who is named in the session.
+    #[serde(default)]
+    pub branch: Roster,
     /// Pi's environment (R-LIFE-18). Never written down.
     #[serde(default)]
     pub env: Env,
     /// Of a process that a core started, or that has to join a core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
+}
+
+/// Agents that a session names, in entries that the bridge wrote when it was told `host/named`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Roster {
+    /// Ids of those that the open branch names; null = no branch of this session names any, and all
+    /// agents of the session are meant.
+    #[serde(default)]
+    pub agents: Option<Vec<String>>,
+    /// Names in all branches, also those that a fork took over from another session: none of them is
+    /// given again (R-ID-01).
+    #[serde(default)]
+    pub names: Vec<String>,
+}
+
+/// Params of `host/branch`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch {
+    /// Of the connection.
+    pub generation: u64,
+    /// Who is named in it.
+    pub branch: Roster,
+}
+
+/// An agent, as a session remembers it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedAgent {
+    /// Identity.
+    pub id: String,
+    /// Name.
+    pub name: String,
+}
+
+/// Params of `host/named`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    /// Of the connection.
+    pub generation: u64,
+    /// Which. Not empty.
+    pub agents: Vec<NamedAgent>,
 }
 
 /// `host` in the answer to `initialize`.

@@ -12,15 +12,16 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::bridge::{
-    Ack, Activity, Content, Contributions, Delivery, DeliveryKind, Epoch, HostFacts, HostState,
-    HostWelcome, LaunchEvent, LeaveReason, Leaving, Limits, Offer, OfferMode, PiMode, Refused,
-    Tool, ToolCall, ToolCancel, ToolList, ToolProgress, ToolResult, method,
+    Ack, Activity, Branch, Content, Contributions, Delivery, DeliveryKind, Epoch, HostFacts,
+    HostState, HostWelcome, LaunchEvent, LeaveReason, Leaving, Limits, Named, NamedAgent, Offer,
+    OfferMode, PiMode, Refused, Roster, Tool, ToolCall, ToolCancel, ToolList, ToolProgress,
+    ToolResult, method,
 };
 use super::protocol::{Nothing, params_of};
 use super::rpc::{self, RpcError, RpcId};
 use crate::client::host::{
-    Contributions as Extra, HostCall, HostGate, HostHello, HostLink, HostNews, HostSays, Offered,
-    ToolView,
+    Contributions as Extra, HostBranch, HostCall, HostGate, HostHello, HostLink, HostNews,
+    HostSays, Offered, ToolView,
 };
 use crate::client::{ErrorCode, RequestError};
 use crate::fleet::completion::DeliveryId;
@@ -168,6 +169,10 @@ impl HostSession {
                 };
                 (state.generation, what)
             }
+            method::BRANCH => {
+                let said: Branch = read(name, params)?;
+                (said.generation, HostSays::Branch(branch(said.branch)))
+            }
             method::TAKEN => {
                 let Epoch { generation, epoch } = read(name, params)?;
                 (generation, HostSays::Taken { epoch })
@@ -293,6 +298,19 @@ fn line_of(
                 deliveries: deliveries.into_iter().map(delivery).collect(),
             },
         ),
+        HostNews::Named { agents } => rpc::notice(
+            method::NAMED,
+            &Named {
+                generation,
+                agents: agents
+                    .into_iter()
+                    .map(|(id, name)| NamedAgent {
+                        id: id.to_string(),
+                        name,
+                    })
+                    .collect(),
+            },
+        ),
         HostNews::Progress {
             call,
             content,
@@ -353,8 +371,17 @@ fn hello(facts: HostFacts, pid: Option<u32>) -> HostHello {
         known: ids(&facts.known),
         durable: facts.durable,
         undecided: ids(&facts.undecided),
+        branch: branch(facts.branch),
         env: facts.env,
         pid,
+    }
+}
+
+fn branch(roster: Roster) -> HostBranch {
+    let ids = |texts: Vec<String>| texts.iter().filter_map(|text| text.parse().ok()).collect();
+    HostBranch {
+        agents: roster.agents.map(ids),
+        names: roster.names,
     }
 }
 

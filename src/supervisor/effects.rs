@@ -99,19 +99,33 @@ impl Actor {
                     mode,
                     deliveries: hosts::offered(&deliveries),
                 };
-                if !self.hosts.tell(Caller { host, generation }, news) {
-                    self.backlog.push_back(Input::HostLeft {
-                        host,
-                        generation,
-                        reason: LeaveReason::Lost,
-                    });
-                }
+                self.tell_host(Caller { host, generation }, news);
+            }
+            Effect::Named {
+                host,
+                generation,
+                agents,
+            } => {
+                let news = HostNews::Named { agents };
+                self.tell_host(Caller { host, generation }, news);
             }
             Effect::Degraded { degraded, .. } => {
                 self.shared.badge(Badge::NotCrashSafe, degraded);
             }
             Effect::HostClosed { host, generation } => self.hosts.closed(host, generation),
             Effect::Exit => self.done = true,
+        }
+    }
+
+    /// News for a session; one that does not read them is given up.
+    fn tell_host(&mut self, caller: Caller, news: HostNews) {
+        if !self.hosts.tell(caller, news) {
+            let Caller { host, generation } = caller;
+            self.backlog.push_back(Input::HostLeft {
+                host,
+                generation,
+                reason: LeaveReason::Lost,
+            });
         }
     }
 

@@ -14,7 +14,8 @@ use super::journal::{Journal, JournalEvent, JournalOptions, News, OpenError, Ope
 use super::record::{self, AgentRecord};
 use super::requests::child_env;
 use crate::client::host::{
-    Contributions, HostAnswer, HostCall, HostHello, HostNews, HostSays, HostSeat, Offered, ToolView,
+    Contributions, HostAnswer, HostBranch, HostCall, HostHello, HostNews, HostSays, HostSeat,
+    Offered, ToolView,
 };
 use crate::client::{ErrorCode, RequestError};
 use crate::fleet::agent::Thinking;
@@ -303,6 +304,7 @@ impl Actor {
             durable: hello.durable,
             journal: records,
         });
+        self.input(branch_of(caller, hello.branch));
         if let Some(why) = failed {
             tracing::error!(%host, %why, "journal cannot be used");
             self.input(Input::JournalFailed { host });
@@ -411,6 +413,7 @@ impl Actor {
                     activity,
                 });
             }
+            HostSays::Branch(branch) => self.input(branch_of(caller, branch)),
             HostSays::Taken { epoch } => self.input(offered(epoch, OfferAnswer::Taken)),
             HostSays::Refused { epoch } => self.input(offered(epoch, OfferAnswer::Refused)),
             HostSays::Ack {
@@ -456,6 +459,15 @@ impl Actor {
             generation: caller.generation,
             reason,
         });
+    }
+}
+
+fn branch_of(caller: Caller, branch: HostBranch) -> Input {
+    Input::HostBranch {
+        host: caller.host,
+        generation: caller.generation,
+        agents: branch.agents,
+        names: branch.names,
     }
 }
 

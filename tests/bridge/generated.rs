@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use pi_agents::client::{EnvText, EnvVar};
 use pi_agents::control::bridge::{
-    self, Ack, Activity, Content, Contributions, Delivery, DeliveryKind, Epoch, HostFacts,
-    HostState, HostWelcome, LaunchEvent, LeaveReason, Leaving, Limits, METHODS, Offer, OfferMode,
-    PiMode, Proof, Refusal, Refused, StartReason, Tool, ToolCall, ToolCancel, ToolList,
-    ToolProgress, ToolResult, method,
+    self, Ack, Activity, Branch, Content, Contributions, Delivery, DeliveryKind, Epoch, HostFacts,
+    HostState, HostWelcome, LaunchEvent, LeaveReason, Leaving, Limits, METHODS, Named, NamedAgent,
+    Offer, OfferMode, PiMode, Proof, Refusal, Refused, Roster, StartReason, Tool, ToolCall,
+    ToolCancel, ToolList, ToolProgress, ToolResult, method,
 };
 use pi_agents::control::protocol::{
     self, Direction, Initialize, Initialized, NEWEST_VERSION, Nothing, Program, Role,
@@ -137,6 +137,10 @@ fn hello() -> (Initialize, Initialized) {
         known: vec!["01930000-0000-7000-8000-00000000000b:1".into()],
         durable: true,
         undecided: vec![],
+        branch: Roster {
+            agents: Some(vec!["01930000-0000-7000-8000-00000000000c".into()]),
+            names: vec!["max".into(), "zoe".into()],
+        },
         env,
         proof: Some(Proof {
             agent: Some("max".into()),
@@ -232,6 +236,26 @@ fn examples() -> BTreeMap<String, String> {
             model: Some("openai/gpt-5".into()),
             thinking: Some("medium".into()),
             dialogs: 0,
+        },
+    );
+    all.notice(
+        method::BRANCH,
+        &Branch {
+            generation: 1,
+            branch: Roster {
+                agents: Some(vec![]),
+                names: vec!["max".into(), "zoe".into()],
+            },
+        },
+    );
+    all.notice(
+        method::NAMED,
+        &Named {
+            generation: 1,
+            agents: vec![NamedAgent {
+                id: "01930000-0000-7000-8000-00000000000c".into(),
+                name: "max".into(),
+            }],
         },
     );
     all.notice(

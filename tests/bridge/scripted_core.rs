@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pi_agents::control::bridge::{
-    Ack, Epoch, HostState, Leaving, Refused, ToolCall, ToolCancel, method,
+    Ack, Branch, Epoch, HostState, Leaving, Refused, ToolCall, ToolCancel, method,
 };
 use pi_agents::control::protocol::Initialize;
 use serde_json::{Value, json};
@@ -248,6 +248,7 @@ fn fits(message: &Value) -> Result<(), String> {
         method::LEAVING => (true, reads::<Leaving>(params)),
         method::TOOLS_CANCEL => (false, reads::<ToolCancel>(params)),
         method::STATE => (false, reads::<HostState>(params)),
+        method::BRANCH => (false, reads::<Branch>(params)),
         method::TAKEN => (false, reads::<Epoch>(params)),
         method::REFUSED => (false, reads::<Refused>(params)),
         method::ACK => (false, reads::<Ack>(params)),

@@ -72,6 +72,7 @@ impl World {
             }
             Effect::Journal { .. }
             | Effect::Offer { .. }
+            | Effect::Named { .. }
             | Effect::Degraded { .. }
             | Effect::HostClosed { .. } => self.check_host(effect),
         }

@@ -9,7 +9,7 @@ import { environment, identity, type Position, type Secrets, takeSecrets } from 
 import { contributions } from "./launch.ts";
 import { CallFailed } from "./peer.ts";
 import { attempt, isRecord, note, safe, trace } from "./safe.ts";
-import { deliveredIds, isDurable } from "./session.ts";
+import { deliveredIds, isDurable, remember, rosterOf } from "./session.ts";
 import { Tools } from "./tools.ts";
 import type { HostFacts } from "./wire.ts";
 
@@ -129,6 +129,10 @@ class Bridge {
 			this.#session?.deliveries.check(true);
 			return this.#session?.deliveries.take(event);
 		}));
+		pi.on("session_tree", this.#when("session_tree", ({ ctx, activity }) => {
+			this.#core?.tell("host/branch", { generation: this.#core.generation, branch: rosterOf(ctx) });
+			activity.look();
+		}));
 		pi.on("ui_prompt_start", this.#when("ui_prompt_start", ({ activity }) => activity.dialog(true)));
 		pi.on("ui_prompt_end", this.#when("ui_prompt_end", ({ activity }) => activity.dialog(false)));
 		pi.on("model_select", this.#when("model_select", ({ activity }) => activity.look()));
@@ -210,6 +214,7 @@ class Bridge {
 			known: [...deliveredIds(ctx)],
 			durable,
 			undecided: session.deliveries.undecided,
+			branch: rosterOf(ctx),
 			env: environment(),
 			...(token === undefined ? {} : { proof: { agent: this.#agent ?? null, token } }),
 		};
@@ -222,6 +227,11 @@ class Bridge {
 	}
 
 	#noticed(method: string, params: Record<string, unknown>): void {
+		const session = this.#session;
+		if (method === "host/named" && session !== undefined && params["generation"] === this.#core?.generation) {
+			attempt("remembering agents", undefined, () => remember(this.#pi, session.ctx, params["agents"]));
+			return;
+		}
 		if (method === "host/offer") this.#session?.deliveries.offer(params);
 		else if (method === "host/withdraw") this.#session?.deliveries.withdraw(params);
 		else if (method === "tools/progress") this.#tools?.progressed(params);

@@ -1,9 +1,9 @@
 // What the bridge writes into a Pi session and finds there again.
 
 import { existsSync } from "node:fs";
-import type { ExtensionContext } from "@earendil-works/pi-coding-agent";
+import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-agent";
 import { isRecord } from "./safe.ts";
-import type { Delivery } from "./wire.ts";
+import type { Delivery, Roster } from "./wire.ts";
 
 const TYPES: ReadonlyMap<string, string> = new Map([
 	["final_reply", "pi-agents-final-reply"],
@@ -41,6 +41,35 @@ export function deliveredIds(ctx: ExtensionContext): Set<string> {
 		}
 	}
 	return ids;
+}
+
+/** Entries of this type name agents. No model reads them. */
+const ROSTER = "pi-agents-roster";
+
+/** Remembers on the open branch who joined it. */
+export function remember(pi: ExtensionAPI, ctx: ExtensionContext, agents: unknown): void {
+	pi.appendEntry(ROSTER, { session: ctx.sessionManager.getSessionId(), agents });
+}
+
+/** Who is named in the session: on the open branch, and anywhere. A fork has entries of its origin, whose agents are not its own. */
+export function rosterOf(ctx: ExtensionContext): Roster {
+	const session = ctx.sessionManager.getSessionId();
+	const here = new Set(ctx.sessionManager.getBranch().map((entry) => entry.id));
+	const agents = new Set<string>();
+	const names = new Set<string>();
+	let own = false;
+	for (const entry of ctx.sessionManager.getEntries()) {
+		if (entry.type !== "custom" || entry.customType !== ROSTER || !isRecord(entry.data)) continue;
+		const { session: of, agents: list } = entry.data;
+		own ||= of === session;
+		for (const agent of Array.isArray(list) ? list : []) {
+			if (!isRecord(agent)) continue;
+			const { id, name } = agent;
+			if (typeof name === "string") names.add(name);
+			if (typeof id === "string" && of === session && here.has(entry.id)) agents.add(id);
+		}
+	}
+	return { agents: own ? [...agents] : null, names: [...names] };
 }
 
 /** How the last run of the open branch ended, as far as the session tells: what Pi says when it says it itself. */

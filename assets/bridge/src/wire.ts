@@ -27,8 +27,14 @@ export interface HostFacts {
 	known: string[];
 	durable: boolean;
 	undecided: string[];
+	branch: Roster;
 	env: EnvVar[];
 	proof?: { agent: string | null; token: string };
+}
+
+export interface Roster {
+	agents: string[] | null;
+	names: string[];
 }
 
 export interface HostWelcome {

@@ -109,6 +109,7 @@ pub(super) fn input(input: &Input) -> Read {
         Input::HostLeft { reason, .. } => everyone(What::HostLeft { reason: *reason }),
         // What becomes of results changes no agent; should it ever, this is where it came from.
         Input::HostState { .. }
+        | Input::HostBranch { .. }
         | Input::Offered { .. }
         | Input::Journaled { .. }
         | Input::JournalFailed { .. }
@@ -241,6 +242,7 @@ pub(super) fn effect(effect: &Effect) -> (Owner, Option<Did>) {
         // The way of results to a host: no agent is another one for it.
         Effect::Journal { .. }
         | Effect::Offer { .. }
+        | Effect::Named { .. }
         | Effect::Degraded { .. }
         | Effect::HostClosed { .. } => (Owner::Nobody, None),
         Effect::Answer { call, answer } => {

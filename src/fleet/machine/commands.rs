@@ -125,7 +125,9 @@ impl Machine {
             return;
         };
         let name = host.names.give();
+        host.branch.joined();
         let agent = Agent {
+            named: true,
             id,
             host: by.host,
             foreground: None,

@@ -152,6 +152,15 @@ pub enum Effect {
         /// Which.
         deliveries: Vec<Delivery>,
     },
+    /// Agents joined the open branch of a session: it is to remember them there (R-PI-03).
+    Named {
+        /// Of which host.
+        host: HostId,
+        /// Of which generation.
+        generation: u64,
+        /// Which, with their names.
+        agents: Vec<(AgentId, String)>,
+    },
     /// A host's results are, or are no longer, safe from a crash of the core.
     Degraded {
         /// Whose.

@@ -4,6 +4,7 @@
 //! nothing is launched for it, nothing is delivered to it (R-DELIV-05).
 
 use super::Machine;
+use super::branch::Branch;
 use super::effect::Effect;
 use super::input::{Now, OfferAnswer, Timer};
 use super::told::Held;
@@ -29,6 +30,8 @@ pub(super) struct Host {
     met: bool,
     /// Names given to its agents, for its whole life (R-ID-01).
     pub(super) names: NamePool,
+    /// The branch of its session that is open.
+    pub(super) branch: Branch,
     /// What is owed to it; the person reads cards instead.
     pub(super) outbox: Option<Outbox>,
     /// Answers to its calls that wait for its journal.
@@ -46,6 +49,7 @@ impl Host {
             closing: Vec::new(),
             met: person,
             names: NamePool::default(),
+            branch: Branch::default(),
             outbox: (!person).then(Outbox::default),
             held: Vec::new(),
         }
@@ -212,6 +216,7 @@ impl Machine {
             return;
         }
         host.open = false;
+        host.branch.closed();
         if let Some(outbox) = &mut host.outbox {
             // Its runs end because it ends (R-DELIV-17).
             outbox.hush();
@@ -317,6 +322,7 @@ impl Machine {
     /// Turns what the outboxes want into effects.
     pub(super) fn drain_outboxes(&mut self) {
         let after = self.config.batch_window;
+        let mut handed = Vec::new();
         for host in &mut self.hosts {
             let id = host.id;
             let Some(outbox) = host.outbox.as_mut() else {
@@ -334,13 +340,16 @@ impl Machine {
                         epoch,
                         mode,
                         deliveries,
-                    } => Effect::Offer {
-                        host: id,
-                        generation,
-                        epoch,
-                        mode,
-                        deliveries,
-                    },
+                    } => {
+                        handed.push((id, deliveries.clone()));
+                        Effect::Offer {
+                            host: id,
+                            generation,
+                            epoch,
+                            mode,
+                            deliveries,
+                        }
+                    }
                     OutboxEffect::ArmWake => Effect::Arm {
                         timer: Timer::Wake(id),
                         after,
@@ -349,6 +358,9 @@ impl Machine {
                     OutboxEffect::Degraded(degraded) => Effect::Degraded { host: id, degraded },
                 });
             }
+        }
+        for (host, deliveries) in handed {
+            self.name_senders(host, &deliveries);
         }
     }
 

@@ -268,6 +268,19 @@ pub enum Input {
         /// What.
         activity: Activity,
     },
+    /// A session was opened or went to another branch: who is named there (R-PI-03). After a join,
+    /// before anything is asked.
+    HostBranch {
+        /// Which.
+        host: HostId,
+        /// Of which generation.
+        generation: u64,
+        /// Agents that the open branch names; `None` = no branch of the session names any.
+        agents: Option<Vec<AgentId>>,
+        /// Names of agents that are used up: those of any branch, and of the session this one was
+        /// forked from (R-ID-01).
+        names: Vec<String>,
+    },
     /// A host's session ended: its agents end too (R-LIFE-08, R-PI-03).
     HostLeft {
         /// Which.

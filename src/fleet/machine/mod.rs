@@ -6,6 +6,7 @@
 //! inputs of processes that are not current are ignored (R-LIFE-12).
 
 mod abort;
+mod branch;
 mod cancel;
 mod commands;
 mod deliver;
@@ -162,6 +163,12 @@ impl Machine {
                 generation,
                 activity,
             } => self.host_state(Caller { host, generation }, activity),
+            Input::HostBranch {
+                host,
+                generation,
+                agents,
+                names,
+            } => self.host_branch(Caller { host, generation }, agents.as_deref(), &names),
             Input::HostLeft {
                 host,
                 generation,
@@ -185,6 +192,7 @@ impl Machine {
         }
         self.start_queued(now);
         self.drain_outboxes();
+        self.drain_branches();
         self.release_answers(false);
         self.finish_hosts();
         self.finish_shutdown();

@@ -67,6 +67,7 @@ impl Machine {
         }
         self.index.insert(agent.id, self.agents.len());
         self.agents.push(Agent {
+            named: true,
             id: agent.id,
             host: agent.host,
             foreground: None,

@@ -230,6 +230,8 @@ pub(super) enum EndWhy {
 /// One agent.
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
+    /// The open branch of its host's session names it: it can be addressed there.
+    pub(super) named: bool,
     pub(super) id: AgentId,
     pub(super) host: HostId,
     /// The call that waits for the end of its first run (a foreground spawn).

@@ -22,7 +22,7 @@ impl Machine {
     /// `NotFound` with the names that are known; `Invalid` when several agents have it.
     pub fn resolve_name(&self, host: Option<HostId>, name: &str) -> Result<AgentId, RequestError> {
         let bare = name.strip_prefix('@').unwrap_or(name);
-        let in_reach = |a: &&Agent| host.is_none_or(|h| h == a.host);
+        let in_reach = |a: &&Agent| host.is_none_or(|h| h == a.host && a.named);
         if host.is_none() {
             let own = |a: &&Agent| {
                 self.host(a.host)

@@ -1,5 +1,6 @@
 //! The machine, input by input: no processes, no clock.
 
+mod branch;
 mod cancel;
 mod cases;
 mod cases_delivery;

@@ -2,6 +2,7 @@
 //! model received is read from the model server.
 
 mod background;
+mod branches;
 mod dropping;
 mod killed;
 mod kit;

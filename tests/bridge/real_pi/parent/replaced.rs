@@ -11,7 +11,7 @@ use crate::support::versions::Version;
 /// What is said of a run that ended with its session.
 const ENDED: &str = "stopped because its session ended\n\n(no output)";
 
-fn with_hands(version: Version) -> Parent {
+pub(super) fn with_hands(version: Version) -> Parent {
     Parent::open(version, |pi, command| {
         let path = pi.sandbox.root().join("hands.ts");
         std::fs::write(&path, HANDS).unwrap();

@@ -336,6 +336,7 @@ impl Watch {
             | Effect::Publish(_)
             | Effect::RunEnded { .. }
             | Effect::Notice { .. }
+            | Effect::Named { .. }
             | Effect::Degraded { .. } => {}
         }
     }
