@@ -22,18 +22,25 @@ const SIZE: &str = "1m";
 
 /// A fake Pi's world in which one folder is a disk of its own, small, seen only by what runs in a
 /// mount namespace that a process holds open.
-struct SmallDisk {
-    pi: FakePi,
+pub struct SmallDisk<P = FakePi> {
+    pub pi: P,
+    work: PathBuf,
     holder: Child,
     folder: PathBuf,
 }
 
 impl SmallDisk {
-    /// `None`, said aloud, where no disk may be mounted.
-    #[allow(clippy::print_stderr, reason = "a test that proves nothing says so")]
     fn at(folder: impl Fn(&FakePi) -> PathBuf) -> Option<Self> {
         let pi = FakePi::new();
-        let folder = folder(&pi);
+        let (folder, work) = (folder(&pi), pi.work());
+        Self::around(pi, work, folder)
+    }
+}
+
+impl<P: World> SmallDisk<P> {
+    /// `None`, said aloud, where no disk may be mounted.
+    #[allow(clippy::print_stderr, reason = "a test that proves nothing says so")]
+    pub fn around(pi: P, work: PathBuf, folder: PathBuf) -> Option<Self> {
         let script = format!(
             "mount -t tmpfs -o size={SIZE},mode=700 none \"$0\" && touch \"$0/mounted\" && exec sleep 600"
         );
@@ -53,7 +60,12 @@ impl SmallDisk {
                 (ended || inside.exists()).then_some(!ended)
             });
             if mounted {
-                return Some(Self { pi, holder, folder });
+                return Some(Self {
+                    pi,
+                    work,
+                    holder,
+                    folder,
+                });
             }
         }
         eprintln!("skipped: no disk may be mounted here");
@@ -61,11 +73,11 @@ impl SmallDisk {
     }
 
     /// A path as it is seen by what runs there.
-    fn inside(&self, path: &Path) -> PathBuf {
+    pub fn inside(&self, path: &Path) -> PathBuf {
         inside(self.holder.id(), path)
     }
 
-    fn fill(&self) {
+    pub fn fill(&self) {
         let mut file = fs::File::create(self.filler()).unwrap();
         let mut block = vec![b'x'; 4096];
         while !block.is_empty() {
@@ -75,14 +87,16 @@ impl SmallDisk {
         }
     }
 
-    fn empty(&self) {
+    pub fn empty(&self) {
         fs::remove_file(self.filler()).unwrap();
     }
 
     fn filler(&self) -> PathBuf {
         self.inside(&self.folder.join("filler"))
     }
+}
 
+impl SmallDisk {
     fn record(&self, row: &AgentView) -> Option<Value> {
         let state = self.inside(&self.pi.sandbox.state());
         let path = find_file(&state, &format!("{}.json", row.id))?;
@@ -121,7 +135,7 @@ impl SmallDisk {
     }
 }
 
-impl Drop for SmallDisk {
+impl<P> Drop for SmallDisk<P> {
     fn drop(&mut self) {
         let _ = self.holder.kill();
         let _ = self.holder.wait();
@@ -132,7 +146,7 @@ fn inside(pid: u32, path: &Path) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/root{}", path.display()))
 }
 
-impl World for SmallDisk {
+impl<P: World> World for SmallDisk<P> {
     fn command(&self, program: &str) -> Command {
         let mut command = self.pi.command("nsenter");
         let user = Path::new("/proc/self/ns/user").read_link().ok();
@@ -143,7 +157,7 @@ impl World for SmallDisk {
         command
             .args(["-m", "-t", &self.holder.id().to_string()])
             .args(["sh", "-c", "cd \"$0\" && exec \"$@\""])
-            .arg(self.pi.work())
+            .arg(&self.work)
             .arg(program);
         command
     }
@@ -151,7 +165,7 @@ impl World for SmallDisk {
         self.pi.env()
     }
     fn pi(&self) -> String {
-        self.pi.pi_command()
+        self.pi.pi()
     }
 }
 

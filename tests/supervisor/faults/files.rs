@@ -17,13 +17,13 @@ use crate::support::fake::FakePi;
 use crate::support::{processes, wait};
 
 /// Takes the descriptors of a process away: it keeps those it has and gets no other.
-struct NoFiles {
+pub struct NoFiles {
     pid: Pid,
     before: Rlimit,
 }
 
 impl NoFiles {
-    fn of(pid: u32) -> Self {
+    pub fn of(pid: u32) -> Self {
         let id = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         // What is being closed just now would be free again in a moment.
         let mut open = descriptors(pid);

@@ -9,10 +9,12 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::super::fake_pi::{FAST_LADDER, is_failed, reason, stopped_by_you};
+use super::disk::SmallDisk;
+use super::files::NoFiles;
 use super::{Rng, with_seeds};
 use crate::support::core::Core;
 use crate::support::hermetic_pi::HermeticPi;
-use crate::support::model::{ModelServer, Turn};
+use crate::support::model::{Gate, ModelServer, Turn};
 use crate::support::processes::{self, signal};
 use crate::support::versions::Version;
 use crate::support::wait;
@@ -194,4 +196,74 @@ fn a_real_pi_of_a_stranger_on_the_same_session_loses_nothing() {
     let of_core = processes::descendants_of(s.core.pid);
     assert_eq!(of_core.len(), 1, "{of_core:#?}");
     assert!(stranger.exited().is_none());
+}
+
+#[test]
+fn a_real_pi_on_a_full_disk_says_why_and_goes_on_when_there_is_room() {
+    // R-LIFE-18: its session cannot be written
+    let model = ModelServer::start();
+    model.on("work", [Turn::say("first"), Turn::say("second")]);
+    let pi = HermeticPi::new(Version::Newest, &model);
+    let (work, data) = (pi.work(), pi.sandbox.data());
+    let Some(disk) = SmallDisk::around(pi, work, data) else {
+        return;
+    };
+    let core = Core::start_with(&disk, FAST_LADDER);
+    let name = core.spawn("work");
+    let row = core.wait_agent(&name, "idle", |a| {
+        a.runs_ended == 1 && !a.status.is_working()
+    });
+    let session = disk.inside(&row.session_path.unwrap());
+    let before = std::fs::read_to_string(&session).unwrap();
+    disk.fill();
+    core.send(&name, "go on");
+    let row = core.wait_agent(&name, "over", |a| a.runs_ended == 2 && a.pid.is_none());
+    assert!(is_failed(&row), "{row:#?}");
+    assert!(reason(&row).contains("no space left"), "{row:#?}");
+    assert_eq!(core.run_ends(&name), 2);
+    let whole = std::fs::read_to_string(&session).unwrap();
+    assert!(whole.starts_with(&before), "what was saved is kept");
+    disk.empty();
+    model.on_last("once more", Turn::say("third"));
+    core.send(&name, "once more");
+    let row = core.wait_agent(&name, "back", |a| {
+        a.runs_ended == 3 && !a.status.is_working()
+    });
+    assert_eq!(row.status, Status::Idle, "{row:#?}");
+}
+
+#[test]
+fn a_real_pi_without_files_fails_its_tool_and_goes_on() {
+    // R-Q-02: what one process lacks harms no other, and nothing is left of it
+    let model = ModelServer::start();
+    let held = Gate::new();
+    model.on(
+        "work",
+        [
+            Turn::new()
+                .gate(&held)
+                .tool("bash", json!({"command": "echo of the tool"})),
+            Turn::say("the tool failed"),
+        ],
+    );
+    let pi = HermeticPi::new(Version::Newest, &model);
+    let core = Core::start_with(&pi, FAST_LADDER);
+    let name = core.spawn("work");
+    held.wait_arrival("its first request");
+    let child = core.wait_agent(&name, "it runs", |a| a.pid.is_some()).pid;
+    let none = NoFiles::of(child.unwrap());
+    held.open();
+    let row = core.wait_agent(&name, "over", |a| !a.status.is_working());
+    drop(none);
+    assert_eq!(core.run_ends(&name), 1);
+    let failed = core.wait_entries(&name, "the tool's end", |e| {
+        let failed =
+            |k: &EntryKind| matches!(k, EntryKind::Tool(t) if t.state == ToolState::Failed);
+        e.iter().any(|e| failed(&e.kind)).then(|| format!("{e:?}"))
+    });
+    assert!(
+        failed.contains("EMFILE") || failed.contains("too many"),
+        "{failed}"
+    );
+    assert!(row.status == Status::Idle || is_failed(&row), "{row:#?}");
 }
