@@ -62,6 +62,10 @@ pub fn exec(args: &[OsString]) -> Result<ExitCode, CliError> {
     if let Some(path) = pi.path_for_child(&vars) {
         command.env("PATH", path);
     }
+    // Its agents are run by the same one, wherever PATH and a relative name lead from there.
+    if let Some(same) = as_words(&pi.argv) {
+        command.env(env::PI, same);
+    }
     let error = command.exec();
     Err(refusal(&PiProblem::CannotRun {
         path: program.into(),
@@ -77,6 +81,15 @@ fn command(pi: &PiFound) -> Result<(OsString, Command), CliError> {
     let mut command = Command::new(program);
     command.args(words);
     Ok((program.clone(), command))
+}
+
+/// A command as `split_words` reads it; `None` = it is no text.
+fn as_words(argv: &[OsString]) -> Option<String> {
+    let words: Option<Vec<_>> = argv
+        .iter()
+        .map(|word| Some(format!("'{}'", word.to_str()?.replace('\'', r"'\''"))))
+        .collect();
+    words.map(|words| words.join(" "))
 }
 
 fn refusal(problem: &PiProblem) -> CliError {

@@ -8,6 +8,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use pi_agents::supervisor::find_pi;
+
 use crate::support::core::PROGRAM;
 use crate::support::sandbox::Sandbox;
 
@@ -28,6 +30,7 @@ impl Stub {
              cd \"$TMPDIR\"\n\
              : >args; for arg; do printf '%s\\0' \"$arg\" >>args; done\n\
              printf '%s' $$ >pid; printf '%s' \"$PI_AGENTS_BIN\" >bin\n\
+             printf '%s' \"$PI_AGENTS_PI\" >chosen\n\
              grep '^Sig[BI]' /proc/self/status >signals 2>/dev/null\n{then}\n"
         ));
         stub
@@ -255,6 +258,17 @@ fn the_pi_that_was_chosen_is_the_one() {
     let output = command.env("PI_AGENTS_PI", chosen).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(stub.args()[2..], ["-p", "x"]);
+    let chosen = format!("'{}' 'a word'", wrapper.display());
+    assert_eq!(stub.noted("chosen"), chosen.as_bytes());
+    // Its agents run the same one: by its whole path, whatever folder they work in.
+    std::fs::copy(stub.bin().join("pi"), stub.sandbox.work().join("it's")).unwrap();
+    let mut command = stub.command(&["-p"]);
+    let output = command.env("PI_AGENTS_PI", "\"./it's\"").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let whole = stub.sandbox.work().join("it's");
+    let chosen = stub.noted("chosen");
+    let words = find_pi::split_words(std::str::from_utf8(&chosen).unwrap()).unwrap();
+    assert_eq!(words, [whole.to_str().unwrap()]);
 }
 
 #[test]

@@ -267,7 +267,8 @@ impl PiProblem {
 fn turn_off(choice: Choice, first: String, what: &str) -> Vec<String> {
     let without = match choice {
         Choice::Option => "  pi-agents --pi 'pi --no-extensions'",
-        Choice::Variable => "  pi-agents pi --no-extensions",
+        // As an option it would not hold for the agents of the session.
+        Choice::Variable => "  PI_AGENTS_PI='pi --no-extensions' pi-agents pi",
     };
     vec![
         first,

@@ -216,13 +216,29 @@ fn pi_is_not_started_into_it() {
         assert!(err.starts_with(&expected), "{from:?}: {err}");
         assert!(err.contains("\n    pi config\n"), "{err}");
         assert!(
-            err.contains("\n    pi-agents pi --no-extensions\n"),
+            err.contains("\n    PI_AGENTS_PI='pi --no-extensions' pi-agents pi\n"),
             "{err}"
         );
         let output = world.run(&["-p", "--no-extensions", &task]);
         assert_eq!(output.status.code(), Some(0), "{from:?}: {output:?}");
         let help = world.run(&["--help"]);
         assert_eq!(help.status.code(), Some(0), "{from:?}");
+    }
+}
+
+// The way out holds for the agents as well: they are run by the same Pi with the same words.
+#[test]
+fn the_way_out_holds_for_the_agents_too() {
+    for version in Version::ALL {
+        let world = World::new(version);
+        put(&world, Place::Global, &["agent_send", "agent_spawn"]);
+        world.counts(false);
+        let mut command = world.command(&["-p", &format!("{SKILL} the whole")]);
+        let pi = format!("'{}' --no-extensions", world.pi.pi_command());
+        let (code, out, err) = ended(&command.env("PI_AGENTS_PI", pi).output().unwrap());
+        assert_eq!((code, out.trim()), (0, "all done"), "{version:?}: {err}");
+        let results = world.results();
+        assert!(results[0].starts_with("there are 42 files"), "{results:?}");
     }
 }
 
