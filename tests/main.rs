@@ -13,4 +13,5 @@ mod proc;
 mod sim;
 mod supervisor;
 mod support;
+mod tools;
 mod tui;

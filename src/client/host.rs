@@ -91,6 +91,8 @@ pub struct HostSeat {
     pub tools: Vec<ToolView>,
     /// The line.
     pub link: Arc<dyn HostLink>,
+    /// How its calls get on.
+    pub progress: Arc<dyn ProgressSource>,
 }
 
 /// The use of a tool.
@@ -206,20 +208,31 @@ pub enum HostNews {
         /// Which, with their names.
         agents: Vec<(AgentId, String)>,
     },
-    /// How a call gets on; replaces what was said of it before.
-    Progress {
-        /// Which call.
-        call: String,
-        /// Text so far, bounded.
-        content: String,
-        /// What is drawn.
-        details: Value,
-    },
     /// A child is about to be started: ask the other extensions.
     Launch {
         /// To answer with.
         id: u64,
     },
+}
+
+/// How a call gets on, as it was when it was asked for; replaces what was said of it before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallProgress {
+    /// Which call, Pi's id of it.
+    pub call: String,
+    /// One or a few lines.
+    pub content: String,
+    /// What is drawn.
+    pub details: Value,
+}
+
+/// How the calls of a session that wait get on (R-TOOL-11, R-TOOL-19). It is pulled, as viewers pull
+/// their news (docs/decisions/002-viewers-pull.md): whoever writes asks for the next when the last is
+/// on its way, so that there is no queue of old ones, and none before an offer or an answer.
+pub trait ProgressSource: Send + Sync {
+    /// Waits until there is something new to say of a call that is not answered; for ever when there
+    /// is none. Dropping the future loses nothing. Only one caller at a time.
+    fn next(&self) -> BoxFuture<'_, CallProgress>;
 }
 
 /// One Pi session's line to a core. Dropping it without [`HostLink::leave`] or [`HostSays::Lost`] is

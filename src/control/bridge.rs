@@ -101,7 +101,7 @@ pub const METHODS: &[Method] = &[
     Method {
         name: method::TOOLS_PROGRESS,
         direction: Direction::Notice,
-        doc: "How a call gets on: replaces what was shown for it before. Ignored after the answer.",
+        doc: "How a foreground call gets on: replaces what was shown for it before. At most ten a second for each call, and only when something changed; a bridge that does not read gets the newest later, never the ones between. None comes behind the answer of its call, and one that did would be ignored. The result depends on none of it. `elapsed_ms` counts from the call; `status` is the agent's, or `stopping`, `asks`, `retrying`; `below` counts the agents of the agent and is absent when there are none; `tail` is the end of its reply so far, `tail_cut` says that there is more before it.",
     },
     Method {
         name: method::NAMED,

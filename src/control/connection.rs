@@ -2,8 +2,8 @@
 //!
 //! The reader starts each request in the order it came and lets them run side by side, up to a
 //! bound; beyond it the answer is "overload". The writer pulls news from the client session only
-//! when the line before is on its way, so a slow peer is never waited for by anybody and nothing
-//! piles up behind it (R-Q-02): it gets fewer, larger changes. Ends when the peer closes, when the
+//! when the line before is on its way, and likewise asks how calls get on, so a slow peer is never
+//! waited for by anybody and nothing piles up behind it (R-Q-02): it gets fewer, larger changes. Ends when the peer closes, when the
 //! core is gone, or on shutdown after what is in flight had its time.
 
 use std::future::Future;
@@ -22,10 +22,11 @@ use tokio_util::sync::CancellationToken;
 use super::framing::{Line, LineReader};
 use super::host_session::HostSession;
 use super::outgoing;
+use super::progress::ProgressLines;
 use super::protocol::{self, Closing, Initialize, Initialized, Nothing, method};
 use super::rpc::{self, Message, RpcError, RpcId};
 use super::server::{Attached, ClientInfo, MakeClient, Options};
-use crate::client::host::HostGate;
+use crate::client::host::{HostGate, ProgressSource};
 use crate::client::{ErrorCode, FleetClient, Reply, Request, RequestError};
 
 /// Answers that wait for the writer. The reader stops reading when they are that many.
@@ -60,12 +61,14 @@ where
 {
     let (answers, queue) = mpsc::channel(ANSWERS);
     let (client_ready, client) = oneshot::channel();
+    let (progress_ready, progress) = oneshot::channel();
     let news = Arc::new(Notify::new());
     // The writer may find out first that the peer is gone.
     let writer_gone = CancellationToken::new();
     let writer_ends = writer_gone.clone().drop_guard();
     let options = context.options;
-    let written = write(writer, queue, client, Arc::clone(&news), options);
+    let progress = ProgressLines::new(progress);
+    let written = write(writer, queue, client, progress, Arc::clone(&news), options);
     let writing = tokio::spawn(Box::pin(async move {
         let ended = written.await;
         drop(writer_ends);
@@ -76,6 +79,7 @@ where
         lines: LineReader::new(reader, context.options.max_line),
         answers,
         client_ready: Some(client_ready),
+        progress_ready: Some(progress_ready),
         session: None,
         host: None,
         news,
@@ -119,6 +123,7 @@ struct Reading<R> {
     lines: LineReader<R>,
     answers: mpsc::Sender<Vec<u8>>,
     client_ready: Option<oneshot::Sender<Arc<dyn FleetClient>>>,
+    progress_ready: Option<oneshot::Sender<Arc<dyn ProgressSource>>>,
     session: Option<Session>,
     /// The Pi session at the other end.
     host: Option<HostSession>,
@@ -332,6 +337,11 @@ impl<R: AsyncRead + Unpin + Send> Reading<R> {
             // News go out behind the welcome.
             if let Some(host) = &mut self.host {
                 host.send_news(self.answers.clone());
+                if let (Some(ready), Some(progress)) =
+                    (self.progress_ready.take(), host.take_progress())
+                {
+                    let _ = ready.send(progress);
+                }
             }
             None
         })
@@ -467,6 +477,7 @@ async fn write<W: AsyncWrite + Unpin>(
     mut writer: W,
     mut answers: mpsc::Receiver<Vec<u8>>,
     client: oneshot::Receiver<Arc<dyn FleetClient>>,
+    mut progress: ProgressLines,
     news: Arc<Notify>,
     options: Options,
 ) -> Ended {
@@ -490,6 +501,12 @@ async fn write<W: AsyncWrite + Unpin>(
                     Some(client) => break client,
                     None => known = false,
                 },
+                // Behind the answers: what is said of a call comes before its answer or never.
+                line = progress.next() => {
+                    if writer.write_all(&line).await.is_err() {
+                        return Ended::Peer;
+                    }
+                }
             }
         }
     };
@@ -509,6 +526,12 @@ async fn write<W: AsyncWrite + Unpin>(
                 match line {
                     Some(line) => if writer.write_all(&line).await.is_err() { return Ended::Peer },
                     None => return finish(&mut writer).await,
+                }
+                continue;
+            }
+            line = progress.next() => {
+                if writer.write_all(&line).await.is_err() {
+                    return Ended::Peer;
                 }
                 continue;
             }

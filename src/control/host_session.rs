@@ -14,14 +14,13 @@ use tokio::task::AbortHandle;
 use super::bridge::{
     Ack, Activity, Branch, Content, Contributions, Delivery, DeliveryKind, Epoch, HostFacts,
     HostState, HostWelcome, LaunchEvent, LeaveReason, Leaving, Limits, Named, NamedAgent, Offer,
-    OfferMode, PiMode, Refused, Roster, Tool, ToolCall, ToolCancel, ToolList, ToolProgress,
-    ToolResult, method,
+    OfferMode, PiMode, Refused, Roster, Tool, ToolCall, ToolCancel, ToolList, ToolResult, method,
 };
 use super::protocol::{Nothing, params_of};
 use super::rpc::{self, RpcError, RpcId};
 use crate::client::host::{
     Contributions as Extra, HostBranch, HostCall, HostGate, HostHello, HostLink, HostNews,
-    HostSays, Offered, ToolView,
+    HostSays, Offered, ProgressSource, ToolView,
 };
 use crate::client::{ErrorCode, RequestError};
 use crate::fleet::completion::DeliveryId;
@@ -34,6 +33,8 @@ type Work = Pin<Box<dyn Future<Output = serde_json::Result<Vec<u8>>> + Send>>;
 /// See the module.
 pub(super) struct HostSession {
     link: Arc<dyn HostLink>,
+    /// For the writer, once.
+    progress: Option<Arc<dyn ProgressSource>>,
     generation: u64,
     tools: Vec<Tool>,
     max_line: usize,
@@ -71,6 +72,7 @@ impl HostSession {
         };
         let session = Self {
             link: seat.link,
+            progress: Some(seat.progress),
             generation: seat.generation,
             tools,
             max_line,
@@ -238,6 +240,11 @@ impl HostSession {
         self.link.says(HostSays::Launch { id, answer }).await;
     }
 
+    /// Where the writer asks how calls get on, once.
+    pub(super) fn take_progress(&mut self) -> Option<Arc<dyn ProgressSource>> {
+        self.progress.take()
+    }
+
     /// Sends news from now on.
     pub(super) fn send_news(&mut self, lines: mpsc::Sender<Vec<u8>>) {
         let link = Arc::clone(&self.link);
@@ -309,18 +316,6 @@ fn line_of(
                         name,
                     })
                     .collect(),
-            },
-        ),
-        HostNews::Progress {
-            call,
-            content,
-            details,
-        } => rpc::notice(
-            method::TOOLS_PROGRESS,
-            &ToolProgress {
-                call,
-                content: vec![Content::Text { text: content }],
-                details,
             },
         ),
         HostNews::Launch { id } => {

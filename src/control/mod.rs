@@ -12,6 +12,7 @@ pub mod framing;
 pub mod host;
 mod host_session;
 pub mod outgoing;
+mod progress;
 pub mod protocol;
 pub mod rpc;
 pub mod server;

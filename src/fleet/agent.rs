@@ -80,6 +80,9 @@ pub struct AgentSpec {
     pub persistent: bool,
     /// Bound on every run, in milliseconds (R-LIFE-13); `None` = no bound.
     pub timeout_ms: Option<u64>,
+    /// Pi's id of the tool call that asked for it (R-TOOL-19); `None` = no call of a tool did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
 }
 
 /// Who or what ended a run or an agent that did not fail.

@@ -15,6 +15,7 @@ pub mod model;
 pub mod name;
 pub mod outbox;
 pub mod path_text;
+pub mod plain;
 pub mod roster;
 mod tool_line;
 pub mod transcript;

@@ -361,7 +361,7 @@ pub struct Subtree {
 /// Sums up everything below an agent. Rows of parents come before those of their agents, as in a
 /// snapshot; a row whose parent is not among them belongs to nobody.
 #[must_use]
-pub fn subtree(agents: &[AgentView], top: AgentId) -> Subtree {
+pub fn subtree<'a>(agents: impl IntoIterator<Item = &'a AgentView>, top: AgentId) -> Subtree {
     let mut inside = vec![top];
     let mut sum = Subtree::default();
     for agent in agents {

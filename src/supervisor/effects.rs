@@ -61,6 +61,8 @@ impl Actor {
             Effect::Arm { timer, after } => self.timers.arm(timer, after),
             Effect::Disarm(timer) => self.timers.disarm(timer),
             Effect::Answer { call, answer } => {
+                // First, so that nothing is told of it behind its answer (R-TOOL-11).
+                self.hosts.call_ends(call);
                 if let Some(reply) = self.calls.remove(&call) {
                     // A caller that went away withdraws nothing.
                     let _ = reply.send(answer);

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use tokio::sync::oneshot;
 
 use super::actor::{Actor, Event};
+use super::progress::Origin;
 use super::start::{LaunchAnswer, contributions};
 use crate::client::host::Contributions;
 use crate::client::{ErrorCode, Reply, RequestError};
@@ -22,6 +23,8 @@ pub struct Checked {
     pub(super) input: Input,
     /// The same before defaults were filled in.
     pub(super) asked: Box<Asked>,
+    /// The tool call it came from.
+    pub(super) origin: Option<Origin>,
     /// Who asked.
     pub(super) call: CallId,
     /// The way back.
@@ -84,18 +87,23 @@ impl Actor {
         let Checked {
             input,
             asked,
+            origin,
             call,
             reply,
         } = checked;
         self.calls.insert(call, reply);
-        let agent = match &input {
-            Input::Spawn { agent, .. } => Some(*agent),
+        let spawned = match &input {
+            Input::Spawn { agent, by, .. } => Some((*agent, *by)),
             _ => None,
         };
         self.input(input);
         // What the machine refused is no agent.
-        if let Some(agent) = agent.filter(|id| self.machine.knows(*id)) {
+        if let Some((agent, by)) = spawned.filter(|(id, _)| self.machine.knows(*id)) {
             self.history.asked(agent, *asked);
+            let waits = self.machine.waiting_call(agent) == Some(call);
+            if let Some(origin) = origin.filter(|_| waits) {
+                self.hosts.call_waits(by, call, agent, origin);
+            }
         }
     }
 }

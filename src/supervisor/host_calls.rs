@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use tokio::sync::oneshot;
 
 use super::actor::Actor;
+use super::progress::Origin;
 use super::requests::child_env;
 use crate::client::host::{HostAnswer, HostCall};
 use crate::client::{EnvText, EnvVar, ErrorCode, Reply, RequestError, SpawnRequest};
@@ -28,13 +29,7 @@ impl Actor {
         let max_depth = self.config.machine.max_depth;
         let call_id = CallId::fresh();
         let refuse = |error: &RequestError, reply: oneshot::Sender<HostAnswer>| {
-            let context = Context {
-                label: "",
-                name: None,
-                one_task: false,
-                persistent: false,
-            };
-            let _ = reply.send(carried(call::failure(error, context)));
+            let _ = reply.send(carried(call::failure(error, Context::default())));
         };
         let answered = |calls: &HashMap<CallId, _>, id: &CallId| !calls.contains_key(id);
         let live = &self.calls;
@@ -65,6 +60,7 @@ impl Actor {
         }
         let env = desk.env.clone();
         let one_task = desk.one_task;
+        let origin = Origin::now(&call.call);
         let use_ = match call::read(Position::at(0, max_depth), &call.name, call.arguments) {
             Ok(use_) => use_,
             Err(error) => return refuse(&error, reply),
@@ -77,6 +73,7 @@ impl Actor {
                     name: None,
                     one_task,
                     persistent: spawn.persistent,
+                    origin: origin.clone(),
                 };
                 carry(answer, reply, seen);
                 let mode = if spawn.background {
@@ -97,7 +94,7 @@ impl Actor {
                 };
                 let folder = desk.cwd.clone();
                 self.starter
-                    .check_spawn(request, caller, mode, folder, call_id, back);
+                    .check_spawn(request, caller, mode, folder, origin, call_id, back);
             }
             ToolUse::Send { to, message } => {
                 self.host_names(caller, &to, call_id, back, answer, reply, |agent| {
@@ -147,6 +144,7 @@ impl Actor {
             name: view.map(|v| v.name),
             one_task: false,
             persistent: true,
+            origin: None,
         };
         carry(answer, reply, seen);
         match found {
@@ -168,6 +166,8 @@ struct Seen {
     name: Option<String>,
     one_task: bool,
     persistent: bool,
+    /// Of a call that starts an agent.
+    origin: Option<Origin>,
 }
 
 /// Turns the core's answer into a tool's, when it comes.
@@ -177,13 +177,17 @@ fn carry(
     seen: Seen,
 ) {
     tokio::spawn(async move {
+        let answer = answer.await;
+        let so_far = seen.origin.as_ref().and_then(Origin::so_far);
         let context = Context {
             label: &seen.label,
             name: seen.name.as_deref(),
             one_task: seen.one_task,
             persistent: seen.persistent,
+            call: seen.origin.as_ref().map(|o| o.call.as_str()),
+            so_far: so_far.as_ref(),
         };
-        let answer = match answer.await {
+        let answer = match answer {
             Ok(Ok(done)) => call::answer(&done, context),
             Ok(Err(error)) => call::failure(&error, context),
             Err(_) => call::failure(&core_gone(), context),

@@ -49,15 +49,7 @@ impl HostLink for Link {
                 Ok(()) => answer.await.ok(),
                 Err(_) => None,
             };
-            answer.unwrap_or_else(|| {
-                let context = Context {
-                    label: "",
-                    name: None,
-                    one_task: false,
-                    persistent: false,
-                };
-                carried(call::failure(&core_gone(), context))
-            })
+            answer.unwrap_or_else(|| carried(call::failure(&core_gone(), Context::default())))
         })
     }
 

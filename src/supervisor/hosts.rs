@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::actor::{Actor, Event};
 use super::host_link::Link;
 use super::journal::{Journal, JournalEvent, JournalOptions, News, OpenError, Opened};
+use super::progress::{CallFeed, Origin};
 use super::record::{self, AgentRecord};
 use super::requests::child_env;
 use crate::client::host::{
@@ -21,7 +22,7 @@ use crate::client::{ErrorCode, RequestError};
 use crate::fleet::agent::Thinking;
 use crate::fleet::completion::Delivery;
 use crate::fleet::host::{Caller, HostKind, LeaveReason};
-use crate::fleet::ids::{CallId, HostId};
+use crate::fleet::ids::{AgentId, CallId, HostId};
 use crate::fleet::machine::{ChildEnv, Input, OfferAnswer};
 use crate::fleet::outbox::JournalRecord;
 use crate::tools::call::{self};
@@ -89,6 +90,8 @@ pub(super) struct Desk {
     pub(super) calls: HashMap<String, Vec<CallId>>,
     pub(super) leaving: Vec<oneshot::Sender<()>>,
     pub(super) launches: HashMap<u64, oneshot::Sender<Result<Contributions, String>>>,
+    /// Its foreground calls.
+    feed: Arc<CallFeed>,
 }
 
 /// All sessions of this core.
@@ -149,6 +152,20 @@ impl Hosts {
             j.append(seq, record);
             true
         })
+    }
+
+    /// A call of a session waits for an agent from now on.
+    pub(super) fn call_waits(&mut self, by: Caller, call: CallId, agent: AgentId, origin: Origin) {
+        if let Some(desk) = self.desk(by) {
+            desk.feed.open(call, agent, origin);
+        }
+    }
+
+    /// A call is about to be answered: nothing is told of it any more.
+    pub(super) fn call_ends(&self, call: CallId) {
+        for desk in self.desks.values() {
+            desk.feed.close(call);
+        }
     }
 
     /// The last agent of a generation is gone.
@@ -324,6 +341,7 @@ impl Actor {
             }
         }
         let (news, inbox) = mpsc::channel(NEWS);
+        let feed = CallFeed::new(&self.shared);
         self.hosts.desks.insert(
             host,
             Desk {
@@ -337,6 +355,7 @@ impl Actor {
                 calls: HashMap::new(),
                 leaving: Vec::new(),
                 launches: HashMap::new(),
+                feed: Arc::clone(&feed),
             },
         );
         let link = Link::new(caller, self.asks.clone(), inbox);
@@ -345,6 +364,7 @@ impl Actor {
             generation: caller.generation,
             tools: tools(Position::at(0, self.config.machine.max_depth)),
             link: Arc::new(link),
+            progress: feed,
         };
         if reply.send(Ok(seat)).is_err() {
             // Whoever asked is gone; the link that was dropped with the seat says so.

@@ -13,6 +13,9 @@ use crate::pi::event::Record;
 /// Entries that always stay in memory, whatever their size.
 const KEEP_ENTRIES: usize = 8;
 
+/// So far behind the last entry a reply is looked for.
+const REPLY_ENTRIES: usize = 256;
+
 /// Transcript and live row of one agent.
 #[derive(Debug, Default)]
 pub struct AgentLive {
@@ -59,6 +62,23 @@ impl Inner {
     /// Forgets old entries beyond the bound; they stay in the session file.
     pub fn bound(&mut self, max_bytes: usize) {
         self.log.evict(max_bytes, KEEP_ENTRIES);
+    }
+
+    /// The text of the model's last answer in the run that goes on or went on last, as far as it has
+    /// come. Empty when there is none near the end.
+    pub fn reply(&self) -> &str {
+        let mut latest = self.log.iter().rev().take(REPLY_ENTRIES);
+        latest
+            .find_map(|entry| match &entry.kind {
+                EntryKind::Text { text, .. } => Some(text.as_str()),
+                EntryKind::User { .. } => Some(""),
+                EntryKind::Thinking { .. }
+                | EntryKind::Tool(_)
+                | EntryKind::Notice { .. }
+                | EntryKind::Custom { .. }
+                | EntryKind::RunEnd { .. } => None,
+            })
+            .unwrap_or_default()
     }
 
     /// Fills the live part of a row in.

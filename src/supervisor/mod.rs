@@ -17,6 +17,7 @@ pub mod leftovers;
 mod live;
 mod looks;
 pub mod pipe;
+mod progress;
 pub mod record;
 mod requests;
 mod saving;

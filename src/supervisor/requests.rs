@@ -31,7 +31,7 @@ impl Actor {
                 let folder = self.config.folder.clone();
                 let mode = SpawnMode::Background;
                 self.starter
-                    .check_spawn(spawn, by, mode, folder, call, reply);
+                    .check_spawn(spawn, by, mode, folder, None, call, reply);
             }
             Request::Send { agent, text, env } => {
                 // An agent of a Pi session gets that session's environment, whoever brings it

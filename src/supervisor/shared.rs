@@ -8,7 +8,9 @@ use tokio::sync::watch;
 
 use super::live::AgentLive;
 use crate::fleet::ids::AgentId;
-use crate::fleet::roster::{AgentView, Badge, CoreView, FleetDelta, FleetSnapshot};
+use crate::fleet::roster::{
+    AgentView, Badge, CoreView, FleetDelta, FleetSnapshot, Subtree, subtree,
+};
 
 struct Row {
     view: AgentView,
@@ -187,6 +189,22 @@ impl Shared {
                 .map(|r| r.view.clone())
                 .collect(),
         })
+    }
+
+    /// Looks at one agent: its row, what goes on below it, and its reply so far. The table stays
+    /// locked meanwhile.
+    pub(super) fn with<T>(
+        &self,
+        agent: AgentId,
+        look: impl FnOnce(&AgentView, Subtree, &str) -> T,
+    ) -> Option<T> {
+        let mut table = self.table();
+        table.refresh();
+        let at = *table.index.get(&agent)?;
+        let row = table.rows.get(at)?;
+        let below = subtree(table.rows.iter().map(|r| &r.view), agent);
+        let live = row.live.lock();
+        Some(look(&row.view, below, live.reply()))
     }
 
     /// Transcript and live part of an agent.

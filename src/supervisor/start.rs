@@ -17,6 +17,7 @@ use super::hosts::LAUNCH_ANSWER;
 use super::launch;
 use super::launch::Identity;
 use super::live::AgentLive;
+use super::progress::Origin;
 use super::requests::child_env;
 use super::session_file::{self, SessionMark};
 use super::shared::Shared;
@@ -118,6 +119,7 @@ impl Starter {
         by: Caller,
         mode: SpawnMode,
         folder: PathBuf,
+        origin: Option<Origin>,
         call: CallId,
         reply: Reply1,
     ) {
@@ -127,6 +129,7 @@ impl Starter {
             Arc::clone(&self.found),
         );
         let asked = Box::new(asked_for(&request));
+        let of_tool = origin.as_ref().map(|o| o.call.clone());
         tokio::spawn(async move {
             let checked = tokio::task::spawn_blocking(move || {
                 let env = child_env(&request.env);
@@ -152,6 +155,7 @@ impl Starter {
                         cwd,
                         persistent: request.persistent.unwrap_or(true),
                         timeout_ms: request.timeout_ms,
+                        call: of_tool,
                     },
                     prompt: request.prompt,
                     env,
@@ -169,6 +173,7 @@ impl Starter {
                     let checked = Box::new(Checked {
                         input,
                         asked,
+                        origin,
                         call,
                         reply,
                     });

@@ -158,8 +158,23 @@ fn invalid(message: &str) -> RequestError {
     RequestError::new(ErrorCode::Invalid, message)
 }
 
+/// What there was of an agent's work when the call that waited for it was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SoFar {
+    /// Its short name.
+    pub name: String,
+    /// How long the call waited, in milliseconds.
+    pub took_ms: u64,
+    /// Tokens and money.
+    pub usage: UsageTotals,
+    /// Tool calls.
+    pub tool_uses: u64,
+    /// Saved session, if it has one.
+    pub session_path: Option<PathBuf>,
+}
+
 /// What is known of a call besides its answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
     /// Title of the agent.
     pub label: &'a str,
@@ -169,6 +184,10 @@ pub struct Context<'a> {
     pub one_task: bool,
     /// The agent stays idle.
     pub persistent: bool,
+    /// Pi's id of the call, for one that starts an agent (R-TOOL-19).
+    pub call: Option<&'a str>,
+    /// What there was of the agent's work, if the call waited for it.
+    pub so_far: Option<&'a SoFar>,
 }
 
 /// The answer to a call that was carried out.
@@ -195,6 +214,7 @@ pub fn answer(reply: &Reply, context: Context<'_>) -> Answer {
                 json!({
                     "agent_id": name,
                     "label": context.label,
+                    "call": context.call,
                     "session_path": path.map(|p| p.to_string_lossy()),
                     "status": "started",
                 }),
@@ -226,10 +246,12 @@ pub fn answer(reply: &Reply, context: Context<'_>) -> Answer {
                 details: json!({
                     "agent_id": name,
                     "label": context.label,
+                    "call": context.call,
                     "session_path": path.map(|p| p.to_string_lossy()),
                     "status": status_word(outcome),
                     "took_ms": took_ms,
                     "usage": usage_details(usage),
+                    "tool_uses": context.so_far.map(|s| s.tool_uses),
                 }),
                 usage: Some(pi_usage(usage)),
             }
@@ -272,7 +294,8 @@ fn ok(content: String, details: Value) -> Answer {
     }
 }
 
-/// The answer to a call that was refused or failed (R-TOOL-08).
+/// The answer to a call that was refused or failed (R-TOOL-08). What there was of the agent's work is
+/// kept for the eye.
 #[must_use]
 pub fn failure(error: &RequestError, context: Context<'_>) -> Answer {
     let mut content = error.message.clone();
@@ -280,15 +303,27 @@ pub fn failure(error: &RequestError, context: Context<'_>) -> Answer {
         content.push('\n');
         content.push_str(hint);
     }
+    let so_far = context.so_far;
+    let mut details = json!({
+        "agent_id": context.name.or(so_far.map(|s| s.name.as_str())),
+        "label": context.label,
+        "error": error.code,
+        "cancelled": error.code == ErrorCode::Cancelled,
+    });
+    if let Some(call) = context.call {
+        details["call"] = call.into();
+    }
+    if let Some(so_far) = so_far {
+        let path = so_far.session_path.as_ref().map(|p| p.to_string_lossy());
+        details["session_path"] = json!(path);
+        details["took_ms"] = so_far.took_ms.into();
+        details["usage"] = usage_details(&so_far.usage);
+        details["tool_uses"] = so_far.tool_uses.into();
+    }
     Answer {
         content: cap::capped(&content, None).into_owned(),
         is_error: true,
-        details: json!({
-            "agent_id": context.name,
-            "label": context.label,
-            "error": error.code,
-            "cancelled": error.code == ErrorCode::Cancelled,
-        }),
+        details,
         usage: None,
     }
 }

@@ -3,4 +3,5 @@
 
 pub mod call;
 pub mod cap;
+pub mod progress;
 pub mod subagents;

@@ -239,6 +239,7 @@ fn agent(n: usize) -> AgentView {
             cwd: "/code".into(),
             persistent: true,
             timeout_ms: None,
+            call: None,
         },
         model: None,
         thinking: None,

@@ -222,9 +222,24 @@ fn examples() -> BTreeMap<String, String> {
         &ToolProgress {
             call: "call_1".into(),
             content: vec![Content::Text {
-                text: "bash: npm test".into(),
+                text: "@max running · bash: npm test\nI run the tests first.".into(),
             }],
-            details: json!({"elapsed_ms": 1200}),
+            details: json!({
+                "agent_id": "max",
+                "call": "call_1",
+                "elapsed_ms": 1200,
+                "label": "fix the flaky test",
+                "model": "openai/gpt-5",
+                "operation": "bash: npm test",
+                "session_path": "/home/ada/sessions/a.jsonl",
+                "since_ms": 1_796_040_200_000_i64,
+                "status": "running",
+                "tail": "I run the tests first.",
+                "tail_cut": false,
+                "thinking": "medium",
+                "tool_uses": 1,
+                "usage": {"cache_read": 0, "cache_write": 0, "cost": 0.01, "input": 1000, "output": 250},
+            }),
         },
     );
     all.notice(

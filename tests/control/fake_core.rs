@@ -47,6 +47,7 @@ pub fn agent_view(id: u128, label: &str) -> AgentView {
             cwd: PathBuf::from("/home/ada/project"),
             persistent: true,
             timeout_ms: None,
+            call: None,
         },
         model: Some("openai/gpt-5".into()),
         thinking: Some("medium".into()),

@@ -8,5 +8,6 @@ mod live;
 mod log;
 mod machine;
 mod outbox;
+mod plain;
 mod reducer;
 mod robust;

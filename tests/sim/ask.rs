@@ -98,6 +98,7 @@ impl World {
                 cwd: "/".into(),
                 persistent: !bit(1),
                 timeout_ms: timeout,
+                call: None,
             },
             prompt: text,
             env: ChildEnv::default(),

@@ -329,6 +329,7 @@ pub fn agent(n: u128, name: &str, label: &str) -> AgentView {
             cwd: PathBuf::from("/home/you/shop"),
             persistent: true,
             timeout_ms: None,
+            call: None,
         },
         model: Some("anthropic/sonnet".into()),
         thinking: Some("high".into()),

@@ -14,7 +14,7 @@ mod hostile;
 mod markdown;
 mod paint;
 mod paint_only;
-mod sample;
+pub mod sample;
 mod screen;
 mod scripted_fleet;
 mod text;

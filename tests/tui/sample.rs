@@ -27,6 +27,7 @@ pub fn agent(name: &str, label: &str, status: Status) -> AgentView {
             cwd: "/code/shop".into(),
             persistent: true,
             timeout_ms: None,
+            call: None,
         },
         model: Some("anthropic/sonnet".into()),
         thinking: Some("high".into()),

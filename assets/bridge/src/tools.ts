@@ -90,9 +90,14 @@ export class Tools {
 				if (over) return;
 				over = true;
 				signal?.removeEventListener("abort", aborted);
-				this.#progress.delete(call);
+				// Another call with the same id may be the one that is told of (providers choose them).
+				if (this.#progress.get(call) === shown) this.#progress.delete(call);
 				end();
 			};
+			// Pi awaits what its callback gives, so nothing may come after the end, and nothing thrown.
+			const shown = safe("an update of a call", (params: Record<string, unknown>) => {
+				if (!over) update?.({ content: contentOf(params["content"]), details: params["details"] ?? {} });
+			});
 			let sent = false;
 			const aborted = safe("a cancelled call", () => {
 				if (over || signal === undefined) return;
@@ -104,9 +109,7 @@ export class Tools {
 			withdraw = core.whenReady((gone) => {
 				if (over) return;
 				if (gone !== undefined) return finish(() => resolve(failed(gone)));
-				this.#progress.set(call, (params) => {
-					if (!over) update?.({ content: contentOf(params["content"]), details: params["details"] ?? {} });
-				});
+				if (!this.#progress.has(call)) this.#progress.set(call, shown);
 				sent = true;
 				withdraw = core.call("tools/call", { call, name, arguments: args, env: environment() }, (error, result) => {
 					finish(() => resolve(error === undefined ? resultOf(result) : failed(error)));

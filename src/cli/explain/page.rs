@@ -243,7 +243,7 @@ fn rows(asked: Option<&Asked>, became: &AgentSpec) -> Vec<(&'static str, String,
     };
     let own = || "as Pi has it".to_owned();
     let thinking = became.thinking.map(|t| t.as_str().to_owned());
-    vec![
+    let mut rows = vec![
         (
             "label",
             given(asked.and_then(|a| a.label.clone())),
@@ -279,5 +279,10 @@ fn rows(asked: Option<&Asked>, became: &AgentSpec) -> Vec<(&'static str, String,
             given(asked.and_then(|a| a.timeout_ms.map(limit))),
             became.timeout_ms.map_or_else(|| "none".to_owned(), limit),
         ),
-    ]
+    ];
+    // Only a tool has one.
+    if let Some(call) = &became.call {
+        rows.push(("call", String::new(), call.clone()));
+    }
+    rows
 }

@@ -5,7 +5,7 @@ use super::state::Agent;
 use crate::fleet::agent::Status;
 use crate::fleet::answer::{ErrorCode, RequestError};
 use crate::fleet::host::HostKind;
-use crate::fleet::ids::{AgentId, HostId, InstanceId};
+use crate::fleet::ids::{AgentId, CallId, HostId, InstanceId};
 use crate::fleet::roster::{AgentView, PendingMessage, UsageTotals};
 use crate::fleet::transcript::Outcome;
 
@@ -119,6 +119,12 @@ impl Machine {
     #[must_use]
     pub fn last_outcome(&self, id: AgentId) -> Option<Outcome> {
         self.agent(id).and_then(|a| a.last.clone())
+    }
+
+    /// The call that waits for the end of the agent's first run.
+    #[must_use]
+    pub fn waiting_call(&self, id: AgentId) -> Option<CallId> {
+        self.agent(id)?.waiting_call()
     }
 
     /// Its status; `None` when there is no such agent.

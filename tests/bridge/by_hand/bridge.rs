@@ -1,6 +1,7 @@
 //! `pi-agents serve --stdio` and the other end of its line.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +22,10 @@ pub struct Bridge {
     /// Answers to `host/launch_event`; `None` = not answered.
     launch: Arc<Mutex<Option<Value>>>,
     asked: Arc<Mutex<usize>>,
+    /// Held by a test, nothing more is read.
+    reading: Arc<Mutex<()>>,
+    /// The pipe it is read from.
+    pipe: OwnedFd,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -69,6 +74,10 @@ impl Bridge {
         let mut guard = command.spawn().expect("the program starts");
         let stdin = guard.stdin.take();
         let stdout = guard.stdout.take().expect("piped");
+        let pipe = stdout
+            .as_fd()
+            .try_clone_to_owned()
+            .expect("a second handle");
         let mut bridge = Self {
             guard,
             stdin,
@@ -78,11 +87,16 @@ impl Bridge {
             states: 0,
             launch: Arc::new(Mutex::new(Some(json!({"env": {}, "extensions": []})))),
             asked: Arc::default(),
+            reading: Arc::default(),
+            pipe,
         };
         let seen = Arc::clone(&bridge.seen);
+        let reading = Arc::clone(&bridge.reading);
         std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines() {
-                let Ok(line) = line else { break };
+            let mut lines = BufReader::new(stdout).lines();
+            loop {
+                drop(lock(&reading));
+                let Some(Ok(line)) = lines.next() else { break };
                 let value = serde_json::from_str(&line).unwrap_or(Value::String(line));
                 lock(&seen).push(value);
             }
@@ -115,6 +129,42 @@ impl Bridge {
     /// What came so far.
     pub fn seen(&self) -> Vec<Value> {
         lock(&self.seen).clone()
+    }
+
+    /// Reads nothing until the guard is dropped, but a line it waits for already.
+    pub fn read_nothing(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.reading)
+    }
+
+    /// Bytes in the pipe that were not read.
+    pub fn unread(&self) -> usize {
+        let bytes = rustix::io::ioctl_fionread(&self.pipe).expect("a pipe");
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// What was said of how a call gets on.
+    pub fn progress(&self, call: &str) -> Vec<Value> {
+        let seen = self.seen().into_iter();
+        seen.filter(|m| m["method"] == "tools/progress" && m["params"]["call"] == call)
+            .map(|m| m["params"].clone())
+            .collect()
+    }
+
+    /// Waits until that was said of a call.
+    #[track_caller]
+    pub fn wait_progress(
+        &mut self,
+        call: &str,
+        what: &str,
+        found: impl Fn(&Value) -> bool,
+    ) -> Value {
+        self.wait(what, |seen| {
+            seen.iter()
+                .filter(|m| m["method"] == "tools/progress" && m["params"]["call"] == call)
+                .map(|m| &m["params"])
+                .find(|params| found(params))
+                .cloned()
+        })
     }
 
     /// Answers the questions about launches that came since.

@@ -3,3 +3,4 @@
 mod bridge;
 mod calls;
 mod delivery;
+mod progress;

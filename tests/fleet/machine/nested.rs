@@ -139,6 +139,7 @@ fn the_depth_limit_and_the_parents_tools_bind_before_anything_starts() {
         cwd: "/".into(),
         persistent: true,
         timeout_ms: None,
+        call: None,
     };
     let only = |names: &[&str]| ToolChoice::Only(names.iter().map(|n| (*n).to_owned()).collect());
     let parent = w.spawn_spec(spec(only(&["read", "agent_spawn"])), SpawnMode::Background);

@@ -135,6 +135,7 @@ impl World {
             cwd: "/".into(),
             persistent,
             timeout_ms,
+            call: None,
         };
         self.spawn_prompt(spec, prompt, mode)
     }

@@ -7,6 +7,7 @@ mod dropping;
 mod killed;
 mod kit;
 mod messages;
+mod progress;
 mod questions;
 mod replaced;
 mod revival;

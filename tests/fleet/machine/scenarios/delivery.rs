@@ -9,9 +9,10 @@ use pi_agents::fleet::ids::HostId;
 use pi_agents::fleet::interpret::{Disposition, Fact, RunEnd};
 use pi_agents::fleet::machine::{Effect, Input, MachineConfig, OfferAnswer, Timer};
 use pi_agents::fleet::outbox::{Activity, OfferMode};
-use pi_agents::fleet::roster::UsageTotals;
+use pi_agents::fleet::roster::{Subtree, UsageTotals};
 use pi_agents::fleet::transcript::Outcome;
 use pi_agents::pi::message::StopReason;
+use pi_agents::tools::progress::{Moment, Progress};
 
 use super::super::parent::*;
 use super::super::world::{Played, World};
@@ -51,7 +52,7 @@ fn answer_offer(w: &mut World, epoch: u64, answer: OfferAnswer) {
 
 #[test]
 fn s22_progress_that_is_lost_repeated_or_late_changes_no_result() {
-    // R-TOOL-11, R-LIFE-05, R-DELIV-01
+    // R-TOOL-11, R-TOOL-19, R-LIFE-05, R-DELIV-01
     let progress = [
         Fact::UserMessage {
             text: "task".into(),
@@ -83,13 +84,31 @@ fn s22_progress_that_is_lost_repeated_or_late_changes_no_result() {
         };
         let mut w = with_pi();
         let a = w.spawn_mode("task", true, None, mode.clone());
+        let waits = (mode == SpawnMode::Foreground).then_some(a.call);
+        // Updates are looked at, and shown or dropped: as often as somebody likes.
+        let looks = |w: &World, rng: &mut Rng, status: &str| {
+            for _ in 0..rng.below(4) {
+                assert_eq!(w.machine.waiting_call(a.agent), waits);
+                let told = Progress::of(&Moment {
+                    call: "c1",
+                    agent: &w.view(a.agent),
+                    below: Subtree::default(),
+                    reply: "so far",
+                });
+                assert_eq!((told.status, told.call.as_str()), (status, "c1"));
+            }
+        };
         w.ready(&a);
+        looks(&w, &mut rng, "starting");
         w.accept_next(&a, Disposition::Started);
         w.fact(&a, Fact::RunStarted);
         for _ in 0..rng.below(20) {
             w.fact(&a, progress[rng.below(progress.len())].clone());
+            looks(&w, &mut rng, "running");
         }
         w.fact(&a, Fact::RunEnded(end.clone()));
+        // From here on there is no call to tell of.
+        assert_eq!(w.machine.waiting_call(a.agent), None);
         sync(&mut w);
         let settled = w.view(a.agent);
         // What comes now belongs to nothing.
@@ -102,6 +121,7 @@ fn s22_progress_that_is_lost_repeated_or_late_changes_no_result() {
             }
         }
         assert_eq!(w.view(a.agent), settled);
+        assert_eq!(w.machine.waiting_call(a.agent), None);
         assert_eq!(w.run_ends(a.agent), 1);
         let completed = Outcome::Completed { cut: false };
         assert_eq!(w.machine.last_outcome(a.agent), Some(completed.clone()));

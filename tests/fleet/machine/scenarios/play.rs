@@ -234,6 +234,7 @@ impl Play {
             cwd: "/".into(),
             persistent: self.rng.chance(60),
             timeout_ms: self.rng.chance(30).then_some(5000),
+            call: None,
         };
         self.agents.push(agent);
         self.input(Input::Spawn {

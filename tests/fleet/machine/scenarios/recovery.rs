@@ -465,6 +465,7 @@ fn restored(host: HostId, kind: HostKind, name: &str, status: Status) -> Restore
             cwd: "/".into(),
             persistent: true,
             timeout_ms: None,
+            call: None,
         },
         session_id: "s".into(),
         session_path: Some("/sessions/one.jsonl".into()),

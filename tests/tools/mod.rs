@@ -1,0 +1,3 @@
+//! Tests of `tools`.
+
+mod progress;
