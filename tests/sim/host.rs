@@ -56,6 +56,8 @@ pub struct Host {
     pub read_late: bool,
     /// What was said to be owed: settled or asked.
     owed: Vec<DeliveryId>,
+    /// Agents that its open branch names.
+    pub named: Vec<u32>,
     /// What this core said to be over.
     ended: Vec<DeliveryId>,
     pulled: Vec<DeliveryId>,
@@ -144,7 +146,7 @@ fn activity(n: u32) -> Activity {
 }
 
 impl World {
-    fn host_mut(&mut self, id: HostId) -> Option<&mut Host> {
+    pub fn host_mut(&mut self, id: HostId) -> Option<&mut Host> {
         let n = number(id.0).checked_sub(1)?;
         self.hosts.get_mut(n as usize)
     }
@@ -311,6 +313,7 @@ impl World {
             durable,
             journal,
         });
+        self.open_branch(at, kind, sort);
         let h = &mut self.hosts[at];
         if h.open && unreadable {
             h.failed = true;
@@ -516,6 +519,11 @@ impl World {
                     self.fail(wrong);
                 }
             }
+            Effect::Named {
+                host,
+                generation,
+                agents,
+            } => self.check_named(*host, *generation, agents),
             Effect::HostClosed { host, generation } => {
                 let Some(n) = self.host_mut(*host).map(|h| h.n) else {
                     self.fail("an unknown host is closed");

@@ -8,6 +8,7 @@
 //! keeps such worlds, `traces` plays them again.
 
 mod ask;
+mod branch;
 mod child;
 mod failed;
 mod host;

@@ -164,6 +164,7 @@ export class Core {
 		const child = spawn(program, ["serve", "--stdio"], { detached: true, stdio: ["pipe", "pipe", "pipe"] });
 		let words = "";
 		let why = "";
+		let killed = false;
 		child.stderr.setEncoding("utf8");
 		child.stderr.on("data", safe("the core's last words", (text: string) => {
 			words = (words + text).slice(-LAST_WORDS);
@@ -176,17 +177,19 @@ export class Core {
 		const peer = this.#shake(child.stdout, child.stdin, () => {
 			const said = words.trim();
 			return `${program} ended${why}${said === "" ? "" : `: ${said}`}`;
-		});
+		}, () => killed);
 		child.on("error", (error: Error) => {
 			why = `: ${error.message}`;
 			peer.close(error.message);
 		});
 		child.on("exit", (code, signal) => {
 			why = code === null ? ` by ${signal}` : ` with code ${code}`;
+			// The guard ends as the core did.
+			killed = code === null || code > 128;
 		});
 	}
 
-	#shake(input: Readable, output: Writable, ended: () => string): Peer {
+	#shake(input: Readable, output: Writable, ended: () => string, killed = () => false): Peer {
 		let shaken = false;
 		const timer = later(HANDSHAKE, "the handshake", () => peer.close("it does not answer the handshake"));
 		const handlers: Handlers = {
@@ -199,7 +202,7 @@ export class Core {
 				if (this.#peer !== peer) return;
 				// The child's exit is known a moment after its streams have ended.
 				if (shaken) this.#lost(reason);
-				else later(20, "the end of the core", () => this.#failed(new CallFailed(`${ended()} (${reason})`)), true);
+				else later(20, "the end of the core", () => this.#endedEarly(new CallFailed(`${ended()} (${reason})`), killed()), true);
 			},
 		};
 		const peer = new Peer(input, output, LINE, handlers);
@@ -239,6 +242,18 @@ export class Core {
 			this.#finishWaiters(undefined);
 		});
 		return peer;
+	}
+
+	/** It ended before it had answered. One that was killed is lost like any other; what cannot start is not tried again. */
+	#endedEarly(error: CallFailed, killed: boolean): void {
+		if (!killed || this.#leaving || this.#restarts === 0) {
+			this.#failed(error);
+			return;
+		}
+		note("the core", error.message);
+		this.#peer = undefined;
+		this.#restarts -= 1;
+		this.#again(0);
 	}
 
 	/** No core came to be. */

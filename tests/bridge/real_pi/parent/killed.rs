@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::told::{TASK, delivered, names, told};
+use super::told::{HANDS, TASK, delivered, names, told};
 use super::{Parent, spawn};
 use crate::support::model::{Gate, Turn};
 use crate::support::processes;
@@ -61,6 +61,82 @@ fn a_killed_core_is_told_of_once() {
         let last = parent.told_once(&session, "the whole", &["result of one", LOST]);
         assert_eq!(last[1]["status"], "failed");
         assert_eq!(last[1]["agent_id"], names[1]);
+    }
+}
+
+#[test]
+fn a_core_that_is_killed_at_its_start_is_started_again() {
+    // R-DELIV-17: before it has answered, or a moment after
+    for version in Version::ALL {
+        let mut parent = loud(version);
+        parent.model.on(
+            "the whole",
+            [
+                Turn::call("agent_spawn", spawn("part one", true)),
+                Turn::say("started"),
+            ],
+        );
+        parent.model.on("part one", [Turn::hang()]);
+        let first = parent.core();
+        processes::kill(std::slice::from_ref(&first));
+        // No call asks for it: what the session is owed would wait for ever.
+        wait::wait_until("another core", || {
+            let all = parent.pi.sandbox.processes();
+            let is_core = |p: &&processes::Process| p.args.iter().any(|arg| arg == "--core");
+            all.iter().filter(is_core).any(|p| p.pid != first.pid)
+        });
+        parent.wait_joined(1);
+        parent.rpc.run(TASK);
+        assert_eq!(names(&parent.asked("the whole")[1]), ["max"], "{version:?}");
+    }
+}
+
+#[test]
+fn what_the_second_core_owed_comes_after_a_reload() {
+    // R-DELIV-17: a core is started again once; the reload that the tools ask for brings the next
+    for version in Version::ALL {
+        let mut parent = Parent::open(version, |pi, command| {
+            let path = pi.sandbox.root().join("hands.ts");
+            std::fs::write(&path, HANDS).unwrap();
+            command.arg("--extension").arg(path);
+            command.env("PI_AGENTS_LOG", "debug");
+        });
+        parent.model.on(
+            "the whole",
+            [
+                Turn::new().text("wait"),
+                Turn::call("agent_spawn", spawn("part one", true)),
+                Turn::say("started"),
+                Turn::call("agent_spawn", spawn("part two", true)),
+                Turn::say("a pity"),
+                Turn::say("what a pity"),
+                Turn::say("thank you"),
+            ],
+        );
+        parent.model.on("part one", [Turn::hang()]);
+        parent.rpc.run(TASK);
+        parent.wait_joined(1);
+        processes::kill(&[parent.core()]);
+        parent.wait_joined(2);
+        parent.rpc.run("begin");
+        parent.model.wait_first("part one");
+        let second = parent.core();
+        let agent = parent.agents("max");
+        assert_eq!(agent.len(), 1);
+        processes::kill(&[second]);
+        wait::wait_until("the agent to be gone", || !agent[0].alive());
+        let session = parent.session();
+        parent.stays_quiet("the whole");
+        parent.rpc.run("and the next");
+        let results = parent.asked("the whole").pop().unwrap().tool_results();
+        assert!(results[1].contains("/reload"), "{version:?}: {results:?}");
+        assert!(delivered(&session).is_empty(), "{version:?}");
+        let before = parent.rpc.records().len();
+        parent.rpc.prompt("/again");
+        parent.rpc.wait_settled(before);
+        parent.rpc.run("go on");
+        assert_eq!(parent.asked("the whole").len(), 7, "{version:?}");
+        parent.told_once(&session, "the whole", &[LOST]);
     }
 }
 
