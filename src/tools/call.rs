@@ -14,7 +14,7 @@ use super::subagents::{
 };
 use crate::fleet::agent::{Thinking, ToolChoice};
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
-use crate::fleet::completion::{Completion, Delivery};
+use crate::fleet::completion::{Completion, Delivery, Question};
 use crate::fleet::roster::UsageTotals;
 use crate::fleet::transcript::Outcome;
 
@@ -328,7 +328,7 @@ pub fn failure(error: &RequestError, context: Context<'_>) -> Answer {
     }
 }
 
-/// A delivery as the parent's model reads it: the contract's JSON with the result capped.
+/// A delivery as the parent's model reads it: the contract's JSON with its text capped (R-TOOL-09).
 #[must_use]
 pub fn content(delivery: &Delivery) -> String {
     match delivery {
@@ -340,7 +340,14 @@ pub fn content(delivery: &Delivery) -> String {
             })
             .content()
         }
-        Delivery::Question(_) => delivery.content(),
+        Delivery::Question(question) => {
+            let place = || "the whole is in the session of the agent".to_owned();
+            Delivery::Question(Question {
+                question: cap::within(&question.question, place).into_owned(),
+                ..question.clone()
+            })
+            .content()
+        }
     }
 }
 

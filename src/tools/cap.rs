@@ -12,6 +12,15 @@ pub const MAX_LINES: usize = 2000;
 /// The end, because a report ends with what it found.
 #[must_use]
 pub fn capped<'a>(text: &'a str, session: Option<&Path>) -> Cow<'a, str> {
+    within(text, || match session {
+        Some(path) => format!("the whole is in {}", path.display()),
+        None => "the whole was not saved".to_owned(),
+    })
+}
+
+/// The same for a text of which `place` says where the whole is.
+#[must_use]
+pub fn within(text: &str, place: impl FnOnce() -> String) -> Cow<'_, str> {
     let lines = text.lines().count();
     if text.len() <= MAX_BYTES && lines <= MAX_LINES {
         return Cow::Borrowed(text);
@@ -35,14 +44,11 @@ pub fn capped<'a>(text: &'a str, session: Option<&Path>) -> Cow<'a, str> {
             .unwrap_or(tail),
         _ => tail,
     };
-    let place = match session {
-        Some(path) => format!("the whole is in {}", path.display()),
-        None => "the whole was not saved".to_owned(),
-    };
     Cow::Owned(format!(
-        "[the last {} of {lines} lines, {} of {} bytes; {place}]\n{tail}",
+        "[the last {} of {lines} lines, {} of {} bytes; {}]\n{tail}",
         tail.lines().count(),
         tail.len(),
-        text.len()
+        text.len(),
+        place()
     ))
 }

@@ -108,7 +108,7 @@ export class Peer {
 
 	#write(message: object): void {
 		if (!this.#open) throw new CallFailed("there is no connection to the core");
-		const line = `${JSON.stringify(message)}\n`;
+		const line = `${JSON.stringify(message, wellFormed)}\n`;
 		const bytes = Buffer.byteLength(line);
 		if (bytes > this.#limit) {
 			throw new CallFailed(`the message has ${bytes} bytes; the core takes ${this.#limit}`);
@@ -179,6 +179,11 @@ export class Peer {
 			note(`answering ${method}`, error);
 		}
 	}
+}
+
+/** Half of a surrogate pair, as a model writes it that was cut, is no text to the core (R-Q-01). */
+function wellFormed(_key: string, value: unknown): unknown {
+	return typeof value === "string" ? value.toWellFormed() : value;
 }
 
 function failureOf(error: Record<string, unknown>): CallFailed {

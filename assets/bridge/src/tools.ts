@@ -123,7 +123,7 @@ export class Tools {
 		if (typeof message !== "string" || message.trim() === "") {
 			return failed(new CallFailed("the message is empty"));
 		}
-		ctx.ui.setStatus(PARENT_MESSAGE, JSON.stringify({ version: 1, id: call, message }));
+		ctx.ui.setStatus(PARENT_MESSAGE, JSON.stringify({ version: 1, id: call, message: message.toWellFormed() }));
 		return {
 			content: [{ type: "text", text: "Sent to @parent. Go on with your work; an answer arrives by itself." }],
 			details: { to: "@parent", message },

@@ -403,6 +403,12 @@ impl Machine {
                     self.silence(id, Suppression::StartFailed);
                     self.refuse(call, code, format!("not started: {why}"));
                 }
+                // It was written, and the child has not said what became of it: whoever sends it
+                // again has to know (R-DELIV-11).
+                Some(call) if message.state == MessageState::Sent => {
+                    let words = format!("not confirmed: {why}; the agent may have the message");
+                    self.refuse(call, code, words);
+                }
                 Some(call) => self.refuse(call, code, format!("not delivered: {why}")),
                 None => self.notice(
                     id,

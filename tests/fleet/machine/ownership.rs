@@ -136,7 +136,10 @@ fn who_stops_an_agent_decides_whether_its_parent_hears_of_it() {
     let told = stop(|_| Stopper::User, true);
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].status, CompletionStatus::Stopped);
-    assert!(told[0].result.starts_with("stopped by you"), "{told:?}");
+    assert!(
+        told[0].result.starts_with("stopped by the user"),
+        "{told:?}"
+    );
     assert!(!told[0].idle);
 }
 

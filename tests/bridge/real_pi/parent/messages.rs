@@ -272,3 +272,36 @@ fn a_message_during_a_compaction_arrives_once() {
         assert_eq!(with_message(&of_agent[0]), 1, "{version:?}");
     }
 }
+
+// R-LIFE-10, R-LIFE-11, R-LIFE-16: an agent that does not stay is messaged in the moment in which its result
+// arrives, while its process is being closed: each time it comes back once, with the message.
+#[test]
+fn a_message_meets_an_agent_that_is_being_closed() {
+    for version in Version::ALL {
+        let mut lead = Lead::start(version);
+        lead.agent("part one", ["one", "two", "three", "four"].map(Turn::say));
+        for (result, message) in [("one", "to two"), ("two", "to three"), ("three", "to four")] {
+            let told = format!("\"result\":\"{result}\"");
+            lead.reacts(&told, [Turn::call("agent_send", send("max", message))]);
+        }
+        let once = json!({"prompt": "part one", "label": "a part", "persistent": false, "run_in_background": true});
+        lead.spawns_with([once]);
+        let told = lead.wait_told(4);
+        let results: Vec<_> = told.iter().map(|t| t["result"].as_str().unwrap()).collect();
+        assert_eq!(results, ["one", "two", "three", "four"], "{version:?}");
+        assert!(told.iter().all(|t| t.get("idle").is_none()), "{told:#?}");
+        let last = lead.parent.asked("part one").pop().unwrap();
+        assert_eq!(
+            last.texts("user"),
+            [
+                "part one",
+                "[from parent] to two",
+                "[from parent] to three",
+                "[from parent] to four"
+            ],
+            "{version:?}"
+        );
+        lead.stays_quiet();
+        lead.wait_row("max", "closed", |a| a.pid.is_none());
+    }
+}

@@ -4,7 +4,8 @@ use pi_agents::fleet::agent::Status;
 use serde_json::json;
 
 use super::kit::{Lead, entries, question, replies, text_of, until};
-use crate::support::model::{Gate, Outcome, Turn};
+use super::spawn;
+use crate::support::model::{Gate, Outcome, Step, Turn};
 use crate::support::versions::Version;
 use crate::support::wait;
 
@@ -236,5 +237,99 @@ fn whom_an_agent_cannot_reach_is_an_error() {
         let other = lead.parent.asked("part one");
         assert_eq!(other.len(), 1);
         assert_eq!(replies(&lead.told()).len(), 1);
+    }
+}
+
+// R-DELIV-10, R-DELIV-12: the parent of a foreground agent reads its question when the call is over; the reply itself
+// is the call's result and nothing else.
+#[test]
+fn a_question_of_a_foreground_agent_waits_for_the_end_of_the_call() {
+    for version in Version::ALL {
+        let mut lead = Lead::start(version);
+        lead.agent(
+            "part one",
+            [ask("which branch?"), Turn::say("done on main")],
+        );
+        let before = lead.parent.rpc.records().len();
+        let used = lead.uses("agent_spawn", spawn("part one", false));
+        assert!(
+            used.text.starts_with("done on main\n"),
+            "{version:?}: {used:?}"
+        );
+        lead.parent.rpc.wait_settled(before);
+        let records = lead.parent.rpc.records().split_off(before);
+        let starts = records
+            .iter()
+            .filter(|r| r["type"] == "agent_start")
+            .count();
+        assert_eq!(starts, 1, "{version:?}: within its run");
+        let told = lead.told();
+        assert_eq!(told, [question("max", "which branch?")], "{version:?}");
+        let child = lead.parent.model.wait_first("part one");
+        assert!(
+            child
+                .system_text()
+                .contains("put your questions into the reply")
+        );
+    }
+}
+
+/// A call of `agent_send` with its arguments in one piece, as they are: half of a pair that stands for one
+/// character is in them where a model was cut in the middle.
+fn sends_raw(to: &str, text: &str) -> Turn {
+    let arguments = format!(r#"{{"to":"{to}","message":"{text}"}}"#);
+    let chunk = json!({
+        "id": "chatcmpl-x",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "s1",
+        "choices": [{"index": 0, "finish_reason": null, "delta": {"tool_calls": [{
+            "index": 0,
+            "id": "call_raw",
+            "type": "function",
+            "function": {"name": "agent_send", "arguments": arguments},
+        }]}}],
+    });
+    Turn::new()
+        .then(Step::Raw(chunk.to_string()))
+        .finish("tool_calls")
+}
+
+// R-Q-01, R-TOOL-09: whatever stands in a text, it arrives, and what is too long for a model is cut where the whole
+// can be found.
+#[test]
+fn odd_and_long_texts_arrive_in_both_directions() {
+    const ODD: &str = r#"half \ud83d, \u2028 whole \ud83d\ude00, \"quoted\""#;
+    const READ: &str = "half \u{fffd}, \u{2028} whole \u{1f600}, \"quoted\"";
+    for version in Version::ALL {
+        let mut lead = Lead::start(version);
+        let long = format!("{}the end of it?", "many words and more\\n".repeat(10_000));
+        lead.agent(
+            "part one",
+            [
+                sends_raw("@parent", ODD),
+                sends_raw("@parent", &long),
+                Turn::say("done"),
+                Turn::say("again"),
+            ],
+        );
+        lead.spawns("part one");
+        let told = lead.wait_told(3);
+        assert_eq!(told[0], question("max", READ), "{version:?}");
+        let text = told[1]["question"].as_str().unwrap();
+        assert!(text.len() < 52_000, "{version:?}: {}", text.len());
+        assert!(
+            text.ends_with("the end of it?") && text.contains("session"),
+            "{text:.200}"
+        );
+        let used = lead.does([sends_raw("max", ODD)]);
+        assert!(!used[0].error, "{version:?}: {used:?}");
+        lead.wait_told(4);
+        let last = lead.parent.asked("part one").pop().unwrap();
+        assert_eq!(
+            last.last_user_text(),
+            format!("[from parent] {READ}"),
+            "{version:?}"
+        );
     }
 }

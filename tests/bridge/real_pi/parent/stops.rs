@@ -227,6 +227,145 @@ fn a_stop_meets_an_agent_that_starts_or_comes_back() {
     }
 }
 
+// R-LIFE-12, R-TOOL-03, R-DELIV-11: a message behind a stop starts the agent anew, two stops are one, and of a message
+// before a stop nobody says what is not known.
+#[test]
+fn calls_of_one_message_are_carried_out_in_their_order() {
+    for version in Version::ALL {
+        let mut lead = Lead::start(version);
+        let works = || Turn::call("bash", json!({"command": "touch works; sleep 300"}));
+        lead.agent(
+            "part one",
+            [
+                works(),
+                Turn::say("back again"),
+                works(),
+                Turn::say("the last"),
+            ],
+        );
+        let working = |lead: &Lead| {
+            let file = lead.parent.pi.work().join("works");
+            wait::wait_until("the agent to work", || file.exists());
+            std::fs::remove_file(file).unwrap();
+        };
+        lead.spawns("part one");
+        working(&lead);
+        let stop = json!({"agent_id": "max"});
+        let send = |text: &str| json!({"to": "max", "message": text});
+        let used = lead.does([Turn::call("agent_stop", stop.clone())
+            .tool("agent_stop", stop.clone())
+            .tool("agent_send", send("come back"))]);
+        stopped(&used[0], "max");
+        stopped(&used[1], "max");
+        assert!(
+            used[2].text.contains("was started again from its session"),
+            "{used:?}"
+        );
+        let told = lead.wait_told(1);
+        assert_eq!(told[0]["result"], "back again", "{version:?}");
+
+        assert!(!lead.sends("max", "work on").error);
+        working(&lead);
+        let used = lead.does([Turn::call("agent_send", send("too late")).tool("agent_stop", stop)]);
+        stopped(&used[1], "max");
+        // It was written before the stop came: the agent's Pi may have put it into its session, and
+        // then nobody says that it did not.
+        let known = if used[0].error {
+            "the agent may have the message"
+        } else {
+            "has the message and reads it when"
+        };
+        assert!(used[0].text.contains(known), "{version:?}: {used:?}");
+        lead.stays_quiet();
+        assert!(!lead.sends("max", "and now").error);
+        let told = lead.wait_told(2);
+        assert_eq!(told[1]["result"], "the last", "{version:?}");
+        let mut texts = lead.parent.asked("part one").pop().unwrap().texts("user");
+        let before = texts.len();
+        texts.retain(|t| t != "[from parent] too late");
+        assert!(before - texts.len() <= 1, "{version:?}: not twice");
+        assert_eq!(
+            texts,
+            [
+                "part one",
+                "[from parent] come back",
+                "[from parent] work on",
+                "[from parent] and now"
+            ],
+            "{version:?}"
+        );
+    }
+}
+
+// R-TOOL-17: Esc during a message that was not accepted takes it back, and the agent that was only coming back for it
+// stays stopped; Esc during a stop ends the wait alone.
+#[test]
+fn an_abort_takes_back_a_message_and_no_stop() {
+    for version in Version::ALL {
+        let mut lead = Lead::open(version, slow);
+        lead.makes("stop");
+        lead.agent(
+            "part one",
+            [Turn::say("one"), Turn::hang(), Turn::say("two")],
+        );
+        lead.spawns("part one");
+        lead.wait_told(1);
+        stopped(&lead.stops("max"), "max");
+        lead.makes("slow");
+        let abort = |lead: &mut Lead| {
+            let before = lead.parent.rpc.records().len();
+            lead.parent.rpc.request("abort", json!({}));
+            lead.parent.rpc.wait_settled(before);
+        };
+        let message = json!({"to": "max", "message": "more"});
+        lead.begins([Turn::call("agent_send", message)]);
+        wait::wait_until("its process", || !children(&lead).is_empty());
+        abort(&mut lead);
+        lead.removes("slow");
+        lead.wait_row("max", "stopped again", |a| {
+            matches!(a.status, Status::Stopped { .. }) && a.pid.is_none()
+        });
+        assert_eq!(lead.parent.asked("part one").len(), 1, "{version:?}");
+        lead.stays_quiet();
+
+        assert!(!lead.sends("max", "hang").error);
+        lead.parent.model.wait_request("the run that hangs", |all| {
+            let hangs = |r: &&Request| r.last_user_text() == "[from parent] hang";
+            all.iter().find(hangs).map(|_| ())
+        });
+        lead.removes("stop");
+        let step = lead.begins([Turn::call("agent_stop", json!({"agent_id": "max"}))]);
+        lead.parent
+            .model
+            .wait_request("the call of the stop", |all| {
+                let mut all = all.iter();
+                all.find(|r| r.last_user_text() == step && r.outcome == Outcome::Done)
+                    .map(|_| ())
+            });
+        lead.parent.rpc.wait_record("the call to run", |r| {
+            r["type"] == "tool_execution_start"
+                && r["toolName"] == "agent_stop"
+                && r["args"]["agent_id"] == "max"
+        });
+        lead.makes("stop");
+        abort(&mut lead);
+        lead.wait_row("max", "stopped all the same", |a| {
+            matches!(a.status, Status::Stopped { .. }) && a.pid.is_none()
+        });
+        lead.stays_quiet();
+        assert_eq!(lead.told().len(), 1, "{version:?}");
+        assert!(!lead.sends("max", "go on").error);
+        let told = lead.wait_told(2);
+        assert_eq!(told[1]["result"], "two");
+        let last = lead.parent.asked("part one").pop().unwrap();
+        assert_eq!(
+            last.texts("user"),
+            ["part one", "[from parent] hang", "[from parent] go on"],
+            "{version:?}"
+        );
+    }
+}
+
 // R-DELIV-06, R-LIFE-05: a stop takes back nothing that was on its way.
 #[test]
 fn a_result_on_its_way_outlives_the_stop() {
