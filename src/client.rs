@@ -97,13 +97,24 @@ pub struct SpawnRequest {
 pub enum Request {
     /// Start an agent. Answered when the child accepted the task, or with why not (R-TOOL-01).
     Spawn(SpawnRequest),
-    /// Message an agent: steers a run, starts one, or revives the agent (R-LIFE-10).
+    /// Message an agent: steers a run, starts one, or revives the agent (R-LIFE-10). To an agent of
+    /// a Pi session it is a side chat: its answer stays in the child's session (R-DELIV-07).
     /// Answered when the child accepted it.
     Send {
         /// To whom.
         agent: AgentRef,
         /// The text.
         text: String,
+        /// Environment, should the agent have to be revived.
+        env: Env,
+    },
+    /// Message an agent and hand the answer of its run to its host, a Pi session or an agent
+    /// (R-DELIV-14). To an agent of the person it is a plain message. Answered like [`Request::Send`].
+    Continue {
+        /// Whom.
+        agent: AgentRef,
+        /// The text; `None` = [`CONTINUE`](crate::fleet::host::CONTINUE).
+        text: Option<String>,
         /// Environment, should the agent have to be revived.
         env: Env,
     },

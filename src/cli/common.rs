@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use super::exit::{CliError, Kind};
-use crate::client::{AgentRef, Env, EnvText, EnvVar, FleetClient, Reply, Request};
+use crate::client::{Env, EnvText, EnvVar, FleetClient, Reply, Request};
 use crate::config::env::Environment;
 use crate::config::paths::{self, Paths};
 use crate::config::settings::{Loaded, Settings};
@@ -72,28 +72,44 @@ pub fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<
         .block_on(future)
 }
 
-/// Connects to the core of a folder.
+/// Connects to the person's core of a folder.
 pub async fn connect(paths: &Paths, folder: &Path) -> Result<ControlClient, CliError> {
-    let none = || {
-        CliError::new(
-            Kind::NoCore,
-            format!("no core works for {}", folder.display()),
-        )
-        .with_hint("start one with `pi-agents` or `pi-agents serve` in that folder")
-    };
+    let none = || no_core(folder);
     let entry = discovery::find_core(paths, folder).ok_or_else(none)?;
     match client::connect(&entry.socket, Role::Cli).await {
         Ok(client) => Ok(client),
         Err(error) if error.is_absent() => Err(none()),
+        Err(error) => Err(not_connected(&error, entry.pid, true)),
+    }
+}
+
+/// No core works for the folder.
+pub fn no_core(folder: &Path) -> CliError {
+    CliError::new(
+        Kind::NoCore,
+        format!("no core works for {}", folder.display()),
+    )
+    .with_hint("start one with `pi-agents` or `pi-agents serve` in that folder")
+}
+
+/// A core that is there and cannot be talked to. `person` = a person's core, not that of a Pi session.
+pub fn not_connected(error: &ConnectError, pid: u32, person: bool) -> CliError {
+    let whose = if person {
+        "the core of this folder"
+    } else {
+        "the core of a Pi session"
+    };
+    match error {
         // It holds the folder as long as it lives: a new one cannot be started beside it.
-        Err(ConnectError::Silent) => {
-            let pid = entry.pid;
-            let what = format!("the core of this folder (process {pid}) does not answer");
-            Err(CliError::new(Kind::Failed, what).with_hint(format!(
-                "if it was suspended, `kill -CONT {pid}` lets it go on; `kill -KILL {pid}` ends it and its agents, their sessions stay"
-            )))
-        }
-        Err(error) => Err(CliError::new(Kind::Failed, error.to_string())),
+        ConnectError::Silent => CliError::new(
+            Kind::Failed,
+            format!("{whose} (process {pid}) does not answer"),
+        )
+        .with_hint(format!(
+            "if it was suspended, `kill -CONT {pid}` lets it go on; `kill -KILL {pid}` ends it and its agents, their sessions stay{}",
+            if person { "" } else { "\n--own leaves the agents of Pi sessions out" }
+        )),
+        error => CliError::new(Kind::Failed, error.to_string()),
     }
 }
 
@@ -134,15 +150,6 @@ pub fn own_env() -> Env {
             value: text(value),
         })
         .collect()
-}
-
-/// A name or an id as a person types it.
-#[must_use]
-pub fn agent_ref(text: &str) -> AgentRef {
-    match text.parse() {
-        Ok(id) => AgentRef::Id(id),
-        Err(_) => AgentRef::Name(text.to_owned()),
-    }
 }
 
 /// Words of the command line as one text; a single `-` reads standard input.

@@ -9,10 +9,11 @@ use serde_json::json;
 
 pub use page::page;
 
-use super::common::{self, Folder};
+use super::common::{self, Ground};
 use super::exit::CliError;
+use super::target::Whose;
 use super::{JSON_VERSION, say};
-use crate::client::{Reply, Request};
+use crate::client::{AgentRef, Reply, Request};
 
 /// Columns when nobody says how many there are.
 const COLUMNS: usize = 100;
@@ -32,18 +33,23 @@ pub struct Args {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    folder: Folder,
+    whose: Whose,
     /// Print the answer and the whole account as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let agent = common::agent_ref(&args.agent);
-    let explanation = match common::ask(&args.folder, Request::Explain { agent })? {
-        Reply::Explained { explanation } => explanation,
-        other => return Err(common::odd_reply(&other)),
-    };
+    let ground = Ground::find(&[])?;
+    let explanation = common::block_on(async {
+        let reach = args.whose.reach(&ground).await?;
+        let target = reach.find(&args.agent)?;
+        let agent = AgentRef::Id(target.agent.id);
+        match target.ask(Request::Explain { agent }).await? {
+            Reply::Explained { explanation } => Ok(explanation),
+            other => Err(common::odd_reply(&other)),
+        }
+    })?;
     if args.json {
         let value = json!({
             "version": JSON_VERSION,

@@ -14,6 +14,7 @@ mod serve;
 mod shutdown;
 mod spawn;
 mod stop;
+mod target;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -48,7 +49,7 @@ enum Command {
     /// Which Pi is run: PI_AGENTS_PI, else the setting `pi`, else the one on your PATH.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Pi(pi::Args),
-    /// Lists the agents of this folder
+    /// Lists the agents of this folder, those of its Pi sessions included
     Ps(ps::Args),
     /// Starts an agent
     Spawn(spawn::Args),

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::common::{self, Folder, Ground};
+use super::common::{self, Ground};
 use super::exit::CliError;
+use super::target::{Target, Whose};
 use super::{JSON_VERSION, clean, say};
-use crate::client::{AgentRef, FleetClient, Reply, Request};
+use crate::client::{AgentRef, Reply, Request};
 
 /// Stops agents
 #[derive(Debug, clap::Args)]
@@ -15,11 +16,11 @@ pub struct Args {
     /// Names of the agents, with or without @
     #[arg(required_unless_present = "all")]
     agents: Vec<String>,
-    /// Stop every agent of the folder
+    /// Stop all of your own agents of the folder, or all of the Pi session
     #[arg(long, conflicts_with = "agents")]
     all: bool,
     #[command(flatten)]
-    folder: Folder,
+    whose: Whose,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
@@ -27,36 +28,30 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     let ground = Ground::find(&[])?;
-    let folder = args.folder.path()?;
     common::block_on(async {
-        let client = common::connect(&ground.paths, &folder).await?;
-        let targets: Vec<(String, AgentRef)> = if args.all {
-            match client.request(Request::Snapshot).await? {
-                Reply::Snapshot { fleet } => fleet
-                    .agents
-                    .into_iter()
-                    .filter(|a| a.status.is_live())
-                    .map(|a| (a.name, AgentRef::Id(a.id)))
-                    .collect(),
-                other => return Err(common::odd_reply(&other)),
-            }
-        } else {
-            args.agents
-                .iter()
-                .map(|name| {
-                    (
-                        name.trim_start_matches('@').to_owned(),
-                        common::agent_ref(name),
-                    )
-                })
+        let reach = args.whose.reach(&ground).await?;
+        let mut first_error = None;
+        let targets: Vec<(String, Target)> = if args.all {
+            let live = reach.all()?.into_iter();
+            live.filter(|t| t.agent.status.is_live())
+                .map(|t| (t.agent.name.clone(), t))
                 .collect()
+        } else {
+            let mut targets = Vec::new();
+            for name in &args.agents {
+                match reach.find(name) {
+                    Ok(target) => targets.push((name.trim_start_matches('@').to_owned(), target)),
+                    // The others are stopped all the same.
+                    Err(error) => first_error = first_error.or(Some(error)),
+                }
+            }
+            targets
         };
         // All at once: each one's ladder takes its time, the sum must not.
-        let waits = targets.into_iter().map(|(name, agent)| {
-            let client = &client;
-            async move { (name, client.request(Request::Stop { agent }).await) }
+        let waits = targets.into_iter().map(|(name, target)| async move {
+            let agent = AgentRef::Id(target.agent.id);
+            (name, target.ask(Request::Stop { agent }).await)
         });
-        let mut first_error = None;
         let mut done = Vec::new();
         for (name, result) in futures_util::future::join_all(waits).await {
             match result {
@@ -72,7 +67,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
                     done.push(json!({ "name": name, "was_live": was_live }));
                 }
                 Ok(other) => first_error = first_error.or(Some(common::odd_reply(&other))),
-                Err(error) => first_error = first_error.or(Some(error.into())),
+                Err(error) => first_error = first_error.or(Some(error)),
             }
         }
         if let Some(error) = first_error {

@@ -34,6 +34,8 @@ pub mod method {
     pub const SPAWN: &str = "agent/spawn";
     /// Message an agent.
     pub const PROMPT: &str = "agent/prompt";
+    /// Message an agent and hand the answer to its host.
+    pub const CONTINUE: &str = "agent/continue";
     /// Stop an agent.
     pub const STOP: &str = "agent/stop";
     /// Abort a run.
@@ -107,7 +109,12 @@ pub const METHODS: &[Method] = &[
     Method {
         name: method::PROMPT,
         direction: Direction::Call,
-        doc: "Messages an agent: steers its run, starts one, or revives the agent. `agent` is an id or a name; prefer the id, names belong to one host only. Messages of one connection arrive in the order they were sent.",
+        doc: "Messages an agent: steers its run, starts one, or revives the agent. `agent` is an id or a name; prefer the id, names belong to one host only. Messages of one connection arrive in the order they were sent. To an agent of a Pi session it is a side chat: the answer stays in the agent's session, the Pi session is told nothing. A message that begins with the slash of a command the agent does not have is refused.",
+    },
+    Method {
+        name: method::CONTINUE,
+        direction: Direction::Call,
+        doc: "Messages an agent like `agent/prompt`, and the answer of the run goes to the Pi session or the agent it works for, once. Without `text` the agent is told to go on with its task. To an agent of the person it is a plain message.",
     },
     Method {
         name: method::STOP,
@@ -228,6 +235,15 @@ struct Prompt {
 }
 
 #[derive(Serialize, Deserialize)]
+struct Continue {
+    agent: AgentRef,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    env: Env,
+}
+
+#[derive(Serialize, Deserialize)]
 struct OneAgent {
     agent: AgentRef,
 }
@@ -293,6 +309,10 @@ pub fn call_of(request: Request) -> serde_json::Result<(&'static str, Box<RawVal
             method::PROMPT,
             serde_json::value::to_raw_value(&Prompt { agent, text, env })?,
         ),
+        Request::Continue { agent, text, env } => (
+            method::CONTINUE,
+            serde_json::value::to_raw_value(&Continue { agent, text, env })?,
+        ),
         Request::Stop { agent } => (
             method::STOP,
             serde_json::value::to_raw_value(&OneAgent { agent })?,
@@ -337,6 +357,10 @@ pub fn request_of(name: &str, params: Option<&RawValue>) -> Result<Request, RpcE
         method::PROMPT => {
             let Prompt { agent, text, env } = params_of(name, params)?;
             Request::Send { agent, text, env }
+        }
+        method::CONTINUE => {
+            let Continue { agent, text, env } = params_of(name, params)?;
+            Request::Continue { agent, text, env }
         }
         method::STOP => Request::Stop {
             agent: params_of::<OneAgent>(name, params)?.agent,

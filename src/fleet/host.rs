@@ -40,6 +40,9 @@ pub enum Sender {
     Continue,
 }
 
+/// What `/continue` sends without a text (R-DELIV-14).
+pub const CONTINUE: &str = "Continue the assigned task and return the result.";
+
 /// In whose name an agent is stopped: decides whether the host hears of it (R-DELIV-06).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopper {

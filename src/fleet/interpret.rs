@@ -61,6 +61,8 @@ pub enum ResponseData {
     State(ChildState),
     /// `get_available_models`.
     Models(Vec<ModelInfo>),
+    /// `get_commands`: names without the slash.
+    Commands(Vec<String>),
     /// Any other command, or data that could not be read.
     Other,
 }
@@ -437,6 +439,9 @@ impl Interpreter {
                     ResponseData::State(state)
                 }),
                 "get_available_models" => ResponseData::Models(response.models()),
+                "get_commands" => response
+                    .commands()
+                    .map_or(ResponseData::Other, ResponseData::Commands),
                 "new_session" | "switch_session" | "fork" | "clone" => {
                     if !response.cancelled() {
                         self.compacting = false;

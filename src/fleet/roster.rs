@@ -268,6 +268,18 @@ fn known<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Badge>, D::Error> {
         .collect())
 }
 
+/// A Pi session that belongs to a core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionView {
+    /// The host it is: that of its agents.
+    pub host: HostId,
+    /// Pi's id of the session.
+    pub session: String,
+    /// Pi's folder.
+    #[serde(with = "crate::fleet::path_text")]
+    pub folder: PathBuf,
+}
+
 /// The core as a viewer sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreView {
@@ -292,6 +304,9 @@ pub struct CoreView {
     /// Viewers and shells attached now.
     #[serde(default)]
     pub attached: u32,
+    /// Pi sessions that joined it and have not left, by their time of joining.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionView>,
 }
 
 /// All of the fleet at one moment.

@@ -264,6 +264,28 @@ impl Response<'_> {
         models.into_iter().map(ModelInfo::from).collect()
     }
 
+    /// Names in the data of `get_commands`, without the slash.
+    #[must_use]
+    pub fn commands(&self) -> Option<Vec<String>> {
+        #[derive(Deserialize)]
+        struct Named<'a> {
+            #[serde(borrow)]
+            name: Cow<'a, str>,
+        }
+        #[derive(Deserialize)]
+        struct Data<'a> {
+            #[serde(borrow)]
+            commands: Vec<Named<'a>>,
+        }
+        let data: Data = self.read()?;
+        Some(
+            data.commands
+                .into_iter()
+                .map(|c| c.name.into_owned())
+                .collect(),
+        )
+    }
+
     /// The data of `set_model`.
     #[must_use]
     pub fn model(&self) -> Option<ModelInfo> {

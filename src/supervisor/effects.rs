@@ -114,7 +114,11 @@ impl Actor {
             Effect::Degraded { degraded, .. } => {
                 self.shared.badge(Badge::NotCrashSafe, degraded);
             }
-            Effect::HostClosed { host, generation } => self.hosts.closed(host, generation),
+            Effect::HostClosed { host, generation } => {
+                if self.hosts.closed(host, generation) {
+                    self.shared.session_left(host);
+                }
+            }
             Effect::Exit => self.done = true,
         }
     }
@@ -144,6 +148,7 @@ fn encode(id: &str, command: ChildCommand) -> Vec<u8> {
     let command = match command {
         ChildCommand::GetState => Command::GetState,
         ChildCommand::GetModels => Command::GetAvailableModels,
+        ChildCommand::GetCommands => Command::GetCommands,
         ChildCommand::Prompt { text } => Command::prompt(text),
         ChildCommand::ClearQueue => Command::ClearQueue,
         ChildCommand::Abort => Command::Abort,

@@ -25,6 +25,7 @@ use crate::fleet::host::{Caller, HostKind, LeaveReason};
 use crate::fleet::ids::{AgentId, CallId, HostId};
 use crate::fleet::machine::{ChildEnv, Input, OfferAnswer};
 use crate::fleet::outbox::JournalRecord;
+use crate::fleet::roster::SessionView;
 use crate::tools::call::{self};
 use crate::tools::subagents::{Position, definitions};
 
@@ -168,15 +169,16 @@ impl Hosts {
         }
     }
 
-    /// The last agent of a generation is gone.
-    pub(super) fn closed(&mut self, host: HostId, generation: u64) {
+    /// The last agent of a generation is gone. `false` = the session has joined again since.
+    pub(super) fn closed(&mut self, host: HostId, generation: u64) -> bool {
         let caller = Caller { host, generation };
-        if let Some(desk) = self.desk(caller) {
-            for waiting in desk.leaving.drain(..) {
-                let _ = waiting.send(());
-            }
-            self.desks.remove(&host);
+        let Some(desk) = self.desk(caller) else {
+            return false;
+        };
+        for waiting in desk.leaving.drain(..) {
+            let _ = waiting.send(());
         }
+        self.desks.remove(&host).is_some()
     }
 }
 
@@ -340,6 +342,11 @@ impl Actor {
                 return;
             }
         }
+        self.shared.session_joined(SessionView {
+            host,
+            session: hello.session,
+            folder: hello.cwd.clone(),
+        });
         let (news, inbox) = mpsc::channel(NEWS);
         let feed = CallFeed::new(&self.shared);
         self.hosts.desks.insert(

@@ -117,6 +117,7 @@ impl Supervisor {
             demo: config.demo,
             badges: Vec::new(),
             attached: 0,
+            sessions: Vec::new(),
         });
         let (asks_in, asks) = mpsc::channel(ASKS);
         let (events_in, events) = mpsc::channel(EVENTS);

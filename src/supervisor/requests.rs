@@ -8,7 +8,7 @@ use super::actor::{Actor, wall_ms};
 use super::answers;
 use super::handle::Ask;
 use crate::client::{AgentRef, Env, EnvText, ErrorCode, Reply, Request, RequestError};
-use crate::fleet::host::{Caller, Sender, SpawnMode, Stopper};
+use crate::fleet::host::{CONTINUE, Caller, Sender, SpawnMode, Stopper};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
 use crate::fleet::machine::{ChildEnv, Input};
 use crate::fleet::roster::DialogAnswer;
@@ -34,23 +34,11 @@ impl Actor {
                     .check_spawn(spawn, by, mode, folder, None, call, reply);
             }
             Request::Send { agent, text, env } => {
-                // An agent of a Pi session gets that session's environment, whoever brings it
-                // back (R-LIFE-18).
-                let env = self
-                    .resolve(&agent)
-                    .ok()
-                    .and_then(|id| self.machine.view(id))
-                    .and_then(|view| self.hosts.env_of(view.host))
-                    .unwrap_or_else(|| child_env(&env));
-                self.named(agent, call, reply, |agent| Input::Send {
-                    call,
-                    agent,
-                    by: Sender::User,
-                    message: MessageId::fresh(),
-                    instance: InstanceId::fresh(),
-                    text,
-                    env,
-                });
+                self.message(agent, Sender::User, text, &env, call, reply);
+            }
+            Request::Continue { agent, text, env } => {
+                let text = text.unwrap_or_else(|| CONTINUE.to_owned());
+                self.message(agent, Sender::Continue, text, &env, call, reply);
             }
             Request::Stop { agent } => {
                 self.named(agent, call, reply, |agent| Input::Stop {
@@ -87,6 +75,35 @@ impl Actor {
                 )));
             }
         }
+    }
+
+    /// A person's message.
+    fn message(
+        &mut self,
+        agent: AgentRef,
+        by: Sender,
+        text: String,
+        env: &Env,
+        call: CallId,
+        reply: oneshot::Sender<Result<Reply, RequestError>>,
+    ) {
+        // An agent of a Pi session gets that session's environment, whoever brings it back
+        // (R-LIFE-18).
+        let env = self
+            .resolve(&agent)
+            .ok()
+            .and_then(|id| self.machine.view(id))
+            .and_then(|view| self.hosts.env_of(view.host))
+            .unwrap_or_else(|| child_env(env));
+        self.named(agent, call, reply, |agent| Input::Send {
+            call,
+            agent,
+            by,
+            message: MessageId::fresh(),
+            instance: InstanceId::fresh(),
+            text,
+            env,
+        });
     }
 
     pub(super) fn resolve(&self, agent: &AgentRef) -> Result<AgentId, RequestError> {

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use super::live::AgentLive;
-use crate::fleet::ids::AgentId;
+use crate::fleet::ids::{AgentId, HostId};
 use crate::fleet::roster::{
-    AgentView, Badge, CoreView, FleetDelta, FleetSnapshot, Subtree, subtree,
+    AgentView, Badge, CoreView, FleetDelta, FleetSnapshot, SessionView, Subtree, subtree,
 };
 
 struct Row {
@@ -146,6 +146,28 @@ impl Shared {
             return;
         }
         table.core.attached = count;
+        table.rev += 1;
+        table.core_rev = table.rev;
+        drop(table);
+        self.ring();
+    }
+
+    /// A Pi session has joined.
+    pub fn session_joined(&self, session: SessionView) {
+        self.sessions(|all| {
+            all.retain(|s| s.host != session.host);
+            all.push(session);
+        });
+    }
+
+    /// A Pi session has left.
+    pub fn session_left(&self, host: HostId) {
+        self.sessions(|all| all.retain(|s| s.host != host));
+    }
+
+    fn sessions(&self, change: impl FnOnce(&mut Vec<SessionView>)) {
+        let mut table = self.table();
+        change(&mut table.core.sessions);
         table.rev += 1;
         table.core_rev = table.rev;
         drop(table);

@@ -132,6 +132,7 @@ impl FleetClient for Viewer {
                 }),
                 Request::Spawn(_)
                 | Request::Send { .. }
+                | Request::Continue { .. }
                 | Request::Stop { .. }
                 | Request::Abort { .. }
                 | Request::Answer { .. }

@@ -175,6 +175,7 @@ fn hello() -> (Initialize, Initialized) {
         demo: false,
         badges: vec![],
         attached: 1,
+        sessions: Vec::new(),
     };
     let initialized = Initialized {
         version: 1,

@@ -11,7 +11,9 @@ use pi_agents::client::{
 use pi_agents::control::server::{ClientInfo, MakeClient, Options, Server};
 use pi_agents::fleet::agent::{AgentSpec, Status, ToolChoice};
 use pi_agents::fleet::ids::{AgentId, CoreId, HostId};
-use pi_agents::fleet::roster::{AgentView, CoreView, FleetDelta, FleetSnapshot, UsageTotals};
+use pi_agents::fleet::roster::{
+    AgentView, CoreView, FleetDelta, FleetSnapshot, SessionView, UsageTotals,
+};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -27,6 +29,11 @@ pub fn core_view() -> CoreView {
         demo: false,
         badges: vec![],
         attached: 1,
+        sessions: vec![SessionView {
+            host: HostId(Uuid::from_u128(0x0199_c0de_0000_7000_8000_0000_0000_0001)),
+            session: "0199c0de-0000-7000-8000-000000000001".into(),
+            folder: PathBuf::from("/home/ada/shop"),
+        }],
     }
 }
 

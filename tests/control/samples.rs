@@ -134,6 +134,18 @@ pub fn requests() -> Vec<(Request, Reply)> {
             },
         ),
         (
+            Request::Continue {
+                agent: AgentRef::Name("max".into()),
+                text: Some("Go on, and say which tests are left".into()),
+                env: vec![],
+            },
+            Reply::Sent {
+                message: MessageId(Uuid::from_u128(0x78)),
+                revived: true,
+                steered: false,
+            },
+        ),
+        (
             Request::Stop {
                 agent: AgentRef::Id(agent()),
             },

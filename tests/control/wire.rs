@@ -111,6 +111,11 @@ fn request() -> impl Strategy<Value = Request> {
             text,
             env
         }),
+        (agent_ref(), option::of(text()), env()).prop_map(|(agent, text, env)| Request::Continue {
+            agent,
+            text,
+            env
+        }),
         agent_ref().prop_map(|agent| Request::Stop { agent }),
         agent_ref().prop_map(|agent| Request::Abort { agent }),
         (agent_ref(), text(), answer()).prop_map(|(agent, dialog, answer)| Request::Answer {

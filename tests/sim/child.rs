@@ -188,6 +188,14 @@ impl Child {
                 };
                 self.respond(id, "get_available_models", models.to_owned(), sort);
             }
+            ChildCommand::GetCommands => {
+                let commands = if sort == 5 {
+                    r#"{"commands":[{"name":"other"}]}"#
+                } else {
+                    r#"{"commands":[{"name":"command"},{"name":"expand"}]}"#
+                };
+                self.respond(id, "get_commands", commands.to_owned(), sort);
+            }
             ChildCommand::Prompt { text } => {
                 if self.compacting {
                     self.answer(id, "prompt", Err(COMPACTING.to_owned()));

@@ -166,6 +166,14 @@ impl World {
                     self.fail("the queue is cleared while a prompt is unanswered (R-PI-07)");
                 }
             }
+            ChildCommand::GetCommands => {
+                if p.prompt.is_some() {
+                    self.fail("commands are asked for while a prompt is unanswered");
+                }
+                if let Some(p) = self.proc_mut(n) {
+                    p.checking = true;
+                }
+            }
             ChildCommand::GetState | ChildCommand::GetModels => {}
         }
     }
@@ -235,6 +243,7 @@ impl World {
         self.msgs[at].written = Some(n);
         if let Some(p) = self.proc_mut(n) {
             p.prompt = Some(m);
+            p.checking = false;
         }
     }
 
@@ -291,7 +300,7 @@ impl World {
         let fits = match timer {
             Timer::Ladder(_) => p.closed.is_some(),
             Timer::Run(..) => p.run.is_some(),
-            Timer::Prompt(_, m) => p.prompt == Some(number(m.0)),
+            Timer::Prompt(_, m) => p.checking || p.prompt == Some(number(m.0)),
             _ => true,
         };
         let dead = p.exit_told;

@@ -150,8 +150,9 @@ impl World {
                     p.cause.get_or_insert(StopCause::Timeout);
                 }
             }
-            Timer::Prompt(_, message) if p.prompt == Some(number(message.0)) => {
+            Timer::Prompt(_, message) if p.checking || p.prompt == Some(number(message.0)) => {
                 p.prompt = None;
+                p.checking = false;
                 p.may_close |= !p.accepted;
             }
             Timer::Compaction(_) => p.compacting = false,

@@ -105,6 +105,8 @@ pub struct Proc {
     pub ready: bool,
     /// The prompt that was written and not answered.
     pub prompt: Option<u32>,
+    /// It was asked for its commands, and no prompt was written since.
+    pub checking: bool,
     pub compacting: bool,
     pub run: Option<Duration>,
     pub run_over: bool,
@@ -524,6 +526,7 @@ impl Proc {
             kill: None,
             ready: false,
             prompt: None,
+            checking: false,
             compacting: false,
             run: None,
             run_over: false,

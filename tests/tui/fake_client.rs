@@ -196,11 +196,12 @@ impl State {
                 name: "new".into(),
                 session_path: None,
             }),
-            Request::Send { agent, .. } => known(self, agent).map(|_| Reply::Sent {
-                message: MessageId(Uuid::from_u128(1)),
-                revived: false,
-                steered: true,
-            }),
+            Request::Send { agent, .. } | Request::Continue { agent, .. } => known(self, agent)
+                .map(|_| Reply::Sent {
+                    message: MessageId(Uuid::from_u128(1)),
+                    revived: false,
+                    steered: true,
+                }),
             Request::Stop { agent } => {
                 known(self, agent).map(|_| Reply::Stopped { was_live: true })
             }
@@ -308,6 +309,7 @@ pub fn core() -> CoreView {
         demo: false,
         badges: Vec::new(),
         attached: 1,
+        sessions: Vec::new(),
     }
 }
 

@@ -214,6 +214,7 @@ fn act_as_core(client: &Arc<FakeClient>) {
                 }));
                 None
             }
+            Request::Continue { .. } => None,
             Request::Abort { agent } => {
                 let id = find(agent)?;
                 let returned = state

@@ -221,6 +221,7 @@ pub(super) fn effect(effect: &Effect) -> (Owner, Option<Did>) {
             let command = match command {
                 ChildCommand::GetState => "get_state",
                 ChildCommand::GetModels => "get_available_models",
+                ChildCommand::GetCommands => "get_commands",
                 ChildCommand::Prompt { .. } => "prompt",
                 ChildCommand::ClearQueue => "clear_queue",
                 ChildCommand::Abort => "abort",
@@ -309,6 +310,7 @@ fn response(data: &ResponseData) -> &'static str {
         ResponseData::Dropped(_) => "gave the queue back",
         ResponseData::State(_) => "its state",
         ResponseData::Models(_) => "its models",
+        ResponseData::Commands(_) => "its commands",
         ResponseData::Other => "done",
     }
 }

@@ -87,6 +87,7 @@ impl First {
             revived,
             initial,
             claims,
+            typed: false,
             seen: false,
             next: false,
             instance: self.instance,
@@ -238,7 +239,8 @@ impl Machine {
         let resident = agent.instance.as_ref();
         let gone = resident.is_none_or(|i| i.phase == Phase::Sweeping);
         let revived = !fresh && (gone || agent.ending.is_some());
-        let message = first.into_message(call, revived, false, claims);
+        let mut message = first.into_message(call, revived, false, claims);
+        message.typed = !matches!(by, Sender::Parent(_));
         agent.queue.push_back(message);
         self.publish(id);
         self.route(now, id);

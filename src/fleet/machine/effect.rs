@@ -18,6 +18,7 @@ use crate::fleet::transcript::{Level, Outcome};
 pub enum ChildCommand {
     GetState,
     GetModels,
+    GetCommands,
     /// Always sent with `streamingBehavior: "steer"` (R-PI-07).
     Prompt {
         text: String,

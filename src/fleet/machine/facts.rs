@@ -21,6 +21,7 @@ const ASK_STATE: Duration = Duration::from_millis(200);
 /// Correlation ids of commands of which only one is on the way at a time.
 pub(super) const ID_STATE: &str = "state";
 pub(super) const ID_MODELS: &str = "models";
+pub(super) const ID_COMMANDS: &str = "commands";
 const ID_CLEAR: &str = "clear";
 pub(super) const ID_ABORT: &str = "abort";
 
@@ -127,6 +128,7 @@ impl Machine {
                 Err(error) => self.start_refused(now, id, &error),
             },
             ID_MODELS => self.models(now, id, instance, result),
+            ID_COMMANDS => self.commands_known(now, id, result),
             ID_ABORT => self.abort_answered(id),
             other => {
                 if let Some(number) = clear_number(other) {
@@ -137,6 +139,7 @@ impl Machine {
                         ResponseData::Dropped(_)
                         | ResponseData::State(_)
                         | ResponseData::Models(_)
+                        | ResponseData::Commands(_)
                         | ResponseData::Other => Disposition::Missing,
                     });
                     self.prompt_answered(now, id, message, result);

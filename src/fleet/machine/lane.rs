@@ -5,18 +5,39 @@ use std::time::Duration;
 
 use super::Machine;
 use super::effect::{ChildCommand, Effect};
+use super::facts::ID_COMMANDS;
 use super::input::{Now, Timer};
 use super::state::{AbortStep, EndWhy, Message};
 use crate::fleet::agent::Status;
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
 use crate::fleet::ids::{AgentId, InstanceId, MessageId};
-use crate::fleet::interpret::Disposition;
+use crate::fleet::interpret::{Disposition, ResponseData};
 use crate::fleet::outbox::Suppression;
 use crate::fleet::roster::MessageState;
 use crate::fleet::transcript::Level;
 
 /// Pause before a prompt that compaction refused is tried again, should no end of it be seen.
 const COMPACTION_RETRY: Duration = Duration::from_millis(500);
+
+/// The command a message begins with, as Pi reads it. A path is none.
+fn command_of(text: &str) -> Option<&str> {
+    let word = text.strip_prefix('/')?.split_whitespace().next()?;
+    let apart = text.strip_prefix('/')?.starts_with(char::is_whitespace);
+    (!apart && !word.contains('/')).then_some(word)
+}
+
+/// Most commands that a refusal names.
+const NAMED: usize = 20;
+
+fn commands_hint(known: &[String]) -> String {
+    let text = "to send it as text, begin with a space";
+    if known.is_empty() {
+        return format!("it has no commands; {text}");
+    }
+    let names: Vec<String> = known.iter().take(NAMED).map(|k| format!("/{k}")).collect();
+    let more = if known.len() > NAMED { ", …" } else { "" };
+    format!("it has {}{more}; {text}", names.join(", "))
+}
 
 impl Machine {
     /// Writes the next message if the lane is free.
@@ -35,21 +56,100 @@ impl Machine {
         else {
             return;
         };
-        message.state = MessageState::Sent;
-        let (message_id, text) = (message.id, message.text.clone());
+        let message_id = message.id;
+        let check = message.typed && command_of(&message.text).is_some();
         if let Some(i) = &mut agent.instance {
             i.inflight = Some(message_id);
+            i.checking = check.then_some(message_id);
         }
-        self.write(
-            instance,
-            message_id.to_string(),
-            ChildCommand::Prompt { text },
-        );
+        if check {
+            self.write(instance, ID_COMMANDS, ChildCommand::GetCommands);
+        } else {
+            self.write_prompt(id, message_id);
+        }
         self.out.push(Effect::Arm {
             timer: Timer::Prompt(instance, message_id),
             after: prompt_deadline,
         });
         self.publish(id);
+    }
+
+    fn write_prompt(&mut self, id: AgentId, message: MessageId) {
+        let Some((agent, instance)) = self.both(id) else {
+            return;
+        };
+        let Some(m) = agent.queue.iter_mut().find(|m| m.id == message) else {
+            return;
+        };
+        m.state = MessageState::Sent;
+        let text = m.text.clone();
+        self.write(instance, message.to_string(), ChildCommand::Prompt { text });
+    }
+
+    /// The child said which commands it has: a person's message that begins with another one's slash
+    /// would reach the model as text, and is refused (R-DELIV-14). A child that cannot say it is given
+    /// the message as it is.
+    pub(super) fn commands_known(
+        &mut self,
+        now: Now,
+        id: AgentId,
+        result: Result<ResponseData, String>,
+    ) {
+        let prompt_deadline = self.config.prompt_deadline;
+        let Some((agent, instance)) = self.both(id) else {
+            return;
+        };
+        let Some(i) = agent.instance.as_mut() else {
+            return;
+        };
+        let Some(message) = i.checking.take().filter(|m| i.inflight == Some(*m)) else {
+            return;
+        };
+        let text = agent.queue.iter().find(|m| m.id == message);
+        let wanted = text.and_then(|m| command_of(&m.text));
+        let missing = match (wanted, result) {
+            (Some(wanted), Ok(ResponseData::Commands(known))) => {
+                (!known.iter().any(|k| k == wanted))
+                    .then(|| (format!("it has no command /{wanted}"), known))
+            }
+            (Some(_), _) => None,
+            // Taken back meanwhile.
+            (None, _) => {
+                i.inflight = None;
+                self.out
+                    .push(Effect::Disarm(Timer::Prompt(instance, message)));
+                return self.lane_free(id);
+            }
+        };
+        let Some((why, known)) = missing else {
+            if i.compacting {
+                // It would be refused; it is tried again when that is over.
+                i.inflight = None;
+                self.out
+                    .push(Effect::Disarm(Timer::Prompt(instance, message)));
+                return self.lane_free(id);
+            }
+            self.write_prompt(id, message);
+            self.out.push(Effect::Arm {
+                timer: Timer::Prompt(instance, message),
+                after: prompt_deadline,
+            });
+            return self.publish(id);
+        };
+        i.inflight = None;
+        self.out
+            .push(Effect::Disarm(Timer::Prompt(instance, message)));
+        let claims = self.take_message(id, message).map(|m| {
+            if let Some(call) = m.call {
+                let error =
+                    RequestError::new(ErrorCode::Invalid, why).with_hint(commands_hint(&known));
+                self.answer(call, Err(error));
+            }
+            m.claims
+        });
+        self.prompt_decided(id, claims == Some(true), None);
+        self.settle_without_run(now, id);
+        self.lane_free(id);
     }
 
     /// The child answered a prompt.
@@ -330,6 +430,7 @@ impl Machine {
             return;
         }
         i.inflight = None;
+        let unwritten = i.checking.take().is_some();
         let claims = self
             .agent(id)
             .and_then(|a| a.queue.iter().find(|m| m.id == message))
@@ -351,6 +452,12 @@ impl Machine {
         }
         self.prompt_decided(id, claims, None);
         let time = super::time_words(self.config.prompt_deadline);
+        if unwritten {
+            let why = format!("no answer within {time} when it was asked which commands it has");
+            self.not_accepted(now, id, message, &why);
+            self.lane_free(id);
+            return;
+        }
         let acts = if self
             .agent(id)
             .is_some_and(|a| a.queue.iter().any(|m| m.id == message && m.seen))

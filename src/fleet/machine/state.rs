@@ -29,6 +29,9 @@ pub(super) struct Message {
     pub(super) initial: bool,
     /// The answer to it goes to the host (R-DELIV-07).
     pub(super) claims: bool,
+    /// A person wrote it: the slash of a command that the child does not have is refused
+    /// (R-DELIV-14).
+    pub(super) typed: bool,
     /// The model has seen it already although its response is still on the way.
     pub(super) seen: bool,
     /// Accepted as the start of a run while the run before was still going on, as far as was heard.
@@ -124,6 +127,8 @@ pub(super) struct Instance {
     pub(super) phase: Phase,
     /// The one unanswered prompt.
     pub(super) inflight: Option<MessageId>,
+    /// That prompt is not written yet: the child was asked whether it has the command in it.
+    pub(super) checking: Option<MessageId>,
     /// A prompt was accepted as `started` and its run was not seen yet.
     pub(super) run_expected: bool,
     /// The answer of that run is owed: its completion is in the host's outbox.
@@ -167,6 +172,7 @@ impl Instance {
             pid: None,
             phase: Phase::Launching,
             inflight: None,
+            checking: None,
             run_expected: false,
             expected_owed: false,
             silenced: None,

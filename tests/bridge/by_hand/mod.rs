@@ -4,3 +4,5 @@ mod bridge;
 mod calls;
 mod delivery;
 mod progress;
+mod verbs;
+mod which;

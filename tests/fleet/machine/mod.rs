@@ -13,4 +13,5 @@ mod ownership;
 mod parent;
 mod promises;
 mod scenarios;
+mod slash;
 pub mod world;

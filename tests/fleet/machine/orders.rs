@@ -224,6 +224,7 @@ fn an_agent_that_does_not_stay_ends_when_a_command_started_no_run() {
     let (_, instance) = world.send(played.agent, "/command");
     let again = played.in_process(instance);
     world.ready(&again);
+    world.has_commands(&again, &["command"]);
     world.accept_next(&again, Disposition::Handled);
     assert_eq!(world.status(played.agent), Status::Completed);
     assert_eq!(world.count(|e| *e == Effect::CloseStdin { instance }), 1);

@@ -241,6 +241,7 @@ impl World {
             "models" => "get_available_models",
             "clear" => "clear_queue",
             "abort" => "abort",
+            "commands" => "get_commands",
             _ => "prompt",
         };
         self.fact(
@@ -294,6 +295,12 @@ impl World {
                 _ => None,
             })
             .collect()
+    }
+
+    /// The child has these commands.
+    pub fn has_commands(&mut self, played: &Played, commands: &[&str]) {
+        let commands = commands.iter().map(|c| (*c).to_owned()).collect();
+        self.respond(played, "commands", Ok(ResponseData::Commands(commands)));
     }
 
     /// Answers the newest prompt.

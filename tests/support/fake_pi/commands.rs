@@ -309,7 +309,7 @@ fn query(
         "get_available_thinking_levels" => {
             json!({"levels": ["off", "minimal", "low", "medium", "high"]})
         }
-        "get_commands" => json!({"commands": []}),
+        "get_commands" => json!({"commands": [{"name": "known", "source": "extension"}]}),
         "get_last_assistant_text" => json!({"text": last_text(state)}),
         "clear_queue" => {
             let dropped = json!({"steering": state.steering, "followUp": state.follow_up});

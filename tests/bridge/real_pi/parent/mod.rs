@@ -12,6 +12,7 @@ mod questions;
 mod replaced;
 mod revival;
 mod secrets;
+mod side_chat;
 mod stops;
 mod together;
 mod told;

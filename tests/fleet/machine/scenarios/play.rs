@@ -486,6 +486,7 @@ impl Play {
                 ..ChildState::default()
             })),
             ChildCommand::GetModels => Ok(ResponseData::Models(Vec::new())),
+            ChildCommand::GetCommands => Ok(ResponseData::Commands(Vec::new())),
             ChildCommand::ClearQueue => Ok(ResponseData::Dropped(Vec::new())),
             ChildCommand::Abort => {
                 aborts = p.run.is_some();
