@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
@@ -50,6 +50,8 @@ const STDERR_LINES: usize = 40;
 const STDERR_LINE: usize = 2000;
 /// A child whose output ended has this long to end as well.
 const MUTE: Duration = Duration::from_secs(2);
+/// The end of its output and its death are one event if they are no further apart than this.
+const TOGETHER: Duration = Duration::from_millis(500);
 /// After its death, how long what is still in the pipes is read: a grandchild may hold them open.
 const DRAIN: Duration = Duration::from_millis(300);
 
@@ -249,25 +251,33 @@ async fn run(
 
     // Death is the wait status, never the end of a pipe (case B023).
     let mut drained = false;
+    // It could do something that was not heard: its output was not read to the end, or ended before it.
+    let mut unheard = false;
     let status = tokio::select! {
         status = child.wait() => status,
         _ = &mut out_task => {
             drained = true;
-            match tokio::time::timeout(MUTE, child.wait()).await {
+            let ended = Instant::now();
+            let status = match tokio::time::timeout(MUTE, child.wait()).await {
                 Ok(status) => status,
                 Err(_) => {
                     let _ = events.send(Event::Input(Input::OutputEnded { instance })).await;
                     child.wait().await
                 }
-            }
+            };
+            unheard = ended.elapsed() > TOGETHER;
+            status
         }
     };
     watch.hurry.begin();
     if !drained {
-        finish(&mut out_task).await;
+        unheard = !finish(&mut out_task).await;
     }
     finish(&mut err_task).await;
-    let exit = exit_of(status, &tail, bridge.as_deref());
+    let exit = Exit {
+        unheard,
+        ..exit_of(status, &tail, bridge.as_deref())
+    };
     let _ = events
         .send(Event::Input(Input::Exited { instance, exit }))
         .await;
@@ -291,9 +301,9 @@ async fn run(
         .await;
 }
 
-/// Waits for a reader to reach the end of its pipe, for a bounded time.
-async fn finish(task: &mut JoinHandle<()>) {
-    let _ = tokio::time::timeout(DRAIN, task).await;
+/// Waits for a reader to reach the end of its pipe, for a bounded time. Whether it did.
+async fn finish(task: &mut JoinHandle<()>) -> bool {
+    tokio::time::timeout(DRAIN, task).await.is_ok()
 }
 
 fn exit_of(
@@ -312,6 +322,7 @@ fn exit_of(
             signal: status.signal(),
             stderr_tail,
             known,
+            unheard: false,
         },
         Err(_) => Exit {
             stderr_tail,

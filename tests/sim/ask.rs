@@ -32,7 +32,15 @@ impl World {
             live,
             lost: false,
             orphan: false,
+            parent: false,
         });
+    }
+
+    /// The last call was made by a session that keeps a journal.
+    fn by_a_session(&mut self) {
+        if let Some(call) = self.calls.last_mut() {
+            call.parent = true;
+        }
     }
 
     /// Whose request it is: the host as it is, or a generation of it that is over.
@@ -64,6 +72,9 @@ impl World {
             _ => format!("do <{n}>"),
         };
         self.call(Asked::Spawn, n, n);
+        if host != 0 {
+            self.by_a_session();
+        }
         self.agents.push(Agent {
             n,
             host,
@@ -115,6 +126,7 @@ impl World {
             accepted: false,
             counts: false,
             fate: None,
+            taken_at: None,
         });
     }
 
@@ -149,6 +161,9 @@ impl World {
             _ => format!("do <{n}>"),
         };
         self.call(Asked::Send, n, agent);
+        if host != 0 && matches!(by, Sender::Parent(_)) {
+            self.by_a_session();
+        }
         self.message(n, agent, &text);
         self.input(Input::Send {
             call: call_id(n),

@@ -41,12 +41,16 @@ pub struct Host {
     /// Found and told, when the session was not on the disk yet.
     pub unsafe_: Vec<DeliveryId>,
     /// Deliveries among the entries of the session, and results of calls.
-    session: Vec<DeliveryId>,
+    pub session: Vec<DeliveryId>,
     pub durable: bool,
     /// Records of the journal that are safe, and those that are on their way.
     pub disk: Vec<JournalRecord>,
     pub writing: VecDeque<(u64, JournalRecord)>,
-    last_seq: u64,
+    pub last_seq: u64,
+    /// Runs that were said to be owed, with the number of the record.
+    pub opened: Vec<(u64, DeliveryId)>,
+    /// Runs that a call was told of, and the journal had.
+    pub promised: Vec<DeliveryId>,
     pub failed: bool,
     /// It joined this core, which has its journal.
     met: bool,
@@ -55,7 +59,7 @@ pub struct Host {
     /// It was read after the join: what of it arrived, the next join tells.
     pub read_late: bool,
     /// What was said to be owed: settled or asked.
-    owed: Vec<DeliveryId>,
+    pub owed: Vec<DeliveryId>,
     /// Agents that its open branch names.
     pub named: Vec<u32>,
     /// What this core said to be over.
@@ -73,8 +77,9 @@ impl Host {
         }
     }
 
-    /// Its core died with `kept` records beyond those it knew to be safe.
-    pub fn core_died(&mut self, kept: usize) {
+    /// Its core died with `kept` records beyond those it knew to be safe. What its session was promised is on the disk, and
+    /// what is owed there is owed by the next core (R-DELIV-17).
+    pub fn core_died(&mut self, kept: usize) -> Option<String> {
         self.open = self.n == 0;
         self.activity = None;
         self.connection_lost();
@@ -87,6 +92,7 @@ impl Host {
         }
         self.writing.clear();
         self.last_seq = 0;
+        self.opened.clear();
         self.failed = false;
         // What was never safe is known to nobody but the session.
         let disk = &self.disk;
@@ -99,6 +105,7 @@ impl Host {
                     )
             })
         });
+        self.promises_after_death()
     }
 
     /// The bridge lives on and has what it took.
@@ -457,7 +464,7 @@ impl World {
                     JournalRecord::Ended { .. } => {
                         h.owed.retain(|o| *o != id || h.session.contains(o))
                     }
-                    JournalRecord::Opened { .. } => {}
+                    JournalRecord::Opened { .. } => h.opened.push((*seq, id)),
                 }
                 if let Some(wrong) = wrong {
                     self.fail(wrong);

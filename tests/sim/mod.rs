@@ -2,19 +2,21 @@
 //! every promise checked after every step (R-LIFE, R-DELIV, R-ID, R-PI-07).
 //!
 //! `step` is what can happen; `world` carries it out: the machine with its clock and its effects, with `ask` (people and
-//! hosts), `system` (processes and the death of the core), `child` (a Pi that misbehaves) and `host` (a Pi session with
-//! its bridge and its journal). What must hold: `told` notes what the machine knows, `oracle` judges what it wants, `judge`
-//! what it shows after each input and in the end. `play` chooses the steps, `shrink` makes a failing world small, `failed`
-//! keeps such worlds, `traces` plays them again.
+//! hosts), `system` (processes), `guard` (the death of the core and what it leaves), `child` (a Pi that misbehaves) and
+//! `host` (a Pi session with its bridge and its journal). What must hold: `told` notes what the machine knows, `oracle`
+//! judges what it wants, `promise` what a session was told of, `judge` what it shows after each input and in the end.
+//! `play` chooses the steps, `shrink` makes a failing world small, `failed` keeps such worlds, `traces` plays them again.
 
 mod ask;
 mod branch;
 mod child;
 mod failed;
+mod guard;
 mod host;
 mod judge;
 mod oracle;
 mod play;
+mod promise;
 mod rng;
 mod shrink;
 mod step;

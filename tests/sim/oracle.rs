@@ -395,6 +395,7 @@ impl World {
         };
         let call = &mut self.calls[at];
         call.answers += 1;
+        let parent = call.parent;
         let (asked, agent, answers, lost, live) =
             (call.asked, call.agent, call.answers, call.lost, call.live);
         if answers > 1 || lost {
@@ -403,6 +404,9 @@ impl World {
             ));
         }
         let known = self.agent(agent).is_some();
+        if parent && matches!(ok, Some(Reply::Spawned { .. } | Reply::Sent { .. })) {
+            self.told_taken.push(n);
+        }
         match (asked, ok) {
             (_, None) if cancelled => self.withdrawn(n),
             (Asked::Spawn | Asked::Send, None) => {

@@ -93,6 +93,11 @@ impl Player {
         if world.exited {
             return Step::new(Kind::CoreDies, 0, 0, 0);
         }
+        if world.down {
+            self.choices.push((4, Step::new(Kind::CoreStarts, 0, 0, 0)));
+            self.offer_left(world);
+            return self.choose(world);
+        }
         if u32::try_from(world.agents.len()).unwrap() < self.leanings.agents {
             self.offer(Kind::Spawn, 0);
         }
@@ -103,6 +108,7 @@ impl Player {
             Kind::Wait,
             Kind::CoreDies,
             Kind::Shutdown,
+            Kind::GuardDies,
         ] {
             self.offer(kind, 0);
         }
@@ -124,6 +130,27 @@ impl Player {
                 self.offer_proc(p);
             }
         }
+        self.offer_left(world);
+        self.choose(world)
+    }
+
+    /// What can happen to what dead cores left.
+    fn offer_left(&mut self, world: &World) {
+        for p in world.procs.iter().filter(|p| p.orphan && !p.dead) {
+            for kind in [Kind::Read, Kind::Answer, Kind::Go, Kind::Die] {
+                self.offer(kind, p.n);
+            }
+            if p.guarded {
+                self.choices
+                    .push((4, Step::new(Kind::GuardKills, p.n, 0, 0)));
+            }
+        }
+        if !world.escaped.is_empty() {
+            self.offer(Kind::GuardKills, 0);
+        }
+    }
+
+    fn choose(&mut self, world: &World) -> Step {
         let total: u32 = self.choices.iter().map(|c| c.0).sum();
         let mut at = self.rng.below(total.max(1));
         let mut step = Step::new(Kind::Wait, 1, 0, 0);
@@ -176,7 +203,9 @@ impl Player {
     fn offer_proc(&mut self, p: &Proc) {
         let n = p.n;
         if !p.launched {
-            self.offer(Kind::LaunchOk, n);
+            if !p.refused {
+                self.offer(Kind::LaunchOk, n);
+            }
             if !p.moved {
                 self.offer(Kind::LaunchFail, n);
             }
@@ -186,6 +215,9 @@ impl Player {
         }
         if p.write_fails && !p.writer_dead {
             self.offer(Kind::WriteFail, n);
+        }
+        if p.refused {
+            return;
         }
         if p.dead {
             self.offer(if p.exit_told { Kind::Swept } else { Kind::Exit }, n);
@@ -223,6 +255,7 @@ impl Player {
             Kind::SelfStart,
             Kind::Question,
             Kind::Babble,
+            Kind::Escape,
             Kind::Die,
         ] {
             self.offer(kind, n);
@@ -289,7 +322,13 @@ impl Player {
             Kind::State => step.c = self.rng.below(3),
             Kind::Take if odd || strange => step.c = 1 + self.rng.below(2),
             Kind::Take if self.rng.chance(30) => step.c = 3,
-            Kind::CoreDies => step.a = self.rng.below(3),
+            Kind::CoreDies => {
+                step.a = self.rng.below(3);
+                step.b = self.rng.below(2);
+            }
+            Kind::CoreStarts => step.a = u32::from(self.rng.chance(30)),
+            Kind::GuardDies => step.a = self.rng.below(2),
+            Kind::Escape => step.b = self.rng.below(2),
             Kind::Shutdown => step.a = if strange { 0 } else { self.fresh() },
             Kind::Wait => step.a = 1 << self.rng.below(12),
             Kind::StaleTimer => {
@@ -371,6 +410,8 @@ fn settle(world: &mut World) {
         }
         let next = world.procs.iter().filter(|p| !p.gone).find_map(next_of);
         let Some(step) = next
+            .filter(|_| !world.down)
+            .or_else(|| next_of_left(world))
             .or_else(|| next_of_host(world))
             .or_else(|| world.next_timer().map(|_| Step::new(Kind::Fire, 0, 0, 0)))
         else {
@@ -380,6 +421,19 @@ fn settle(world: &mut World) {
         world.step(step);
     }
     world.fail("it goes on for ever");
+}
+
+/// What becomes of what dead cores left when all goes well, and of a core that is missing.
+fn next_of_left(world: &World) -> Option<Step> {
+    let p = world.procs.iter().find(|p| p.orphan && !p.dead);
+    let step = |kind, n| Some(Step::new(kind, n, 0, 0));
+    match p {
+        _ if world.down => step(Kind::CoreStarts, 0),
+        Some(p) if p.guarded => step(Kind::GuardKills, p.n),
+        Some(p) if p.n.is_multiple_of(2) => step(Kind::Die, p.n),
+        _ if world.abandoned().is_some() => step(Kind::GuardKills, 0),
+        _ => None,
+    }
 }
 
 /// What a host does next when all goes well: it comes back, takes what it is offered, and everything is written.
@@ -434,7 +488,12 @@ fn next_of(p: &Proc) -> Option<Step> {
     let step = |kind, b| Some(Step::new(kind, p.n, b, 0));
     let child = &p.child;
     if !p.launched && !p.exit_told {
-        return step(Kind::LaunchOk, 0);
+        let kind = if p.refused {
+            Kind::LaunchFail
+        } else {
+            Kind::LaunchOk
+        };
+        return step(kind, 0);
     }
     if !child.facts.is_empty() {
         return step(Kind::Deliver, 0);

@@ -47,7 +47,11 @@ kinds! {
     JournalReads "journal-reads" "the journal of host {b}, which could not be read, was; it still cannot be written";
     Abort "abort" "somebody aborts the run of agent {b} (call {a})";
     Shutdown "shutdown" "somebody shuts the core down (call {a}, 0 = nobody waits)";
-    CoreDies "core-dies" "the core is killed and a new one takes in the records";
+    CoreDies "core-dies" "the core is killed; {b}: 0 = all it had with it, and a new one takes in the records at once (keeps {a} records)";
+    CoreStarts "core-starts" "a new core starts; {a}: odd = it cannot end what the old one left";
+    GuardDies "guard-dies" "the guard is killed ({a}: 0 = of the core as it is, 1 = those of cores that are dead)";
+    GuardKills "guard-kills" "the guard of a dead core kills process {a}, or (0) what the tools left";
+    Escape "escape" "process {a} starts something that outlives it ({b}: odd = it clears its environment)";
     LaunchOk "launched" "the system reports that process {a} was started";
     LaunchFail "launch-fails" "the system cannot start process {a}";
     Deliver "hear" "the core hears the next thing process {a} said";
@@ -73,6 +77,24 @@ kinds! {
     Repeat "repeat" "process {a} says its last answer again";
     Question "question" "process {a} asks its parent something";
     Babble "babble" "process {a} says something nobody asked for (sort {b})";
+}
+
+impl Kind {
+    /// It needs no core: the system, a guard, what is left of a process.
+    pub fn happens_without_a_core(self) -> bool {
+        matches!(
+            self,
+            Self::CoreStarts
+                | Self::GuardDies
+                | Self::GuardKills
+                | Self::Written
+                | Self::Wait
+                | Self::Read
+                | Self::Answer
+                | Self::Go
+                | Self::Die
+        )
+    }
 }
 
 /// One step.

@@ -1,10 +1,10 @@
-//! What the system reports, what a process does by itself, and the death of the core.
+//! What the system reports, and what a process does by itself.
 
 use pi_agents::fleet::interpret::{Disposition, Fact, ResponseData, RunEnd};
-use pi_agents::fleet::machine::{Exit, Input, Machine, Timer};
+use pi_agents::fleet::machine::{Exit, Input, Timer};
 
 use super::step::{Kind, Step};
-use super::world::{World, exit, host_id, instance_id, message_id, number, proc_of};
+use super::world::{World, exit, instance_id, message_id, number, proc_of};
 
 impl World {
     pub fn system(&mut self, step: Step) {
@@ -13,18 +13,25 @@ impl World {
         };
         let instance = instance_id(step.a);
         match step.kind {
-            Kind::LaunchOk if !p.launched => {
+            Kind::LaunchOk if !p.launched && !p.refused => {
                 p.moved = true;
                 self.input(Input::Launched {
                     instance,
                     pid: step.a + 1000,
                 });
             }
-            Kind::LaunchFail if !p.moved => self.input(Input::LaunchFailed {
-                instance,
-                reason: "no such program".to_owned(),
-                hint: None,
-            }),
+            Kind::LaunchFail if !p.moved => {
+                let reason = if p.refused {
+                    "its session is in use by another pi-agents"
+                } else {
+                    "no such program"
+                };
+                self.input(Input::LaunchFailed {
+                    instance,
+                    reason: reason.to_owned(),
+                    hint: None,
+                });
+            }
             Kind::Deliver => {
                 if let Some(fact) = p.child.facts.pop_front() {
                     self.input(Input::Fact { instance, fact });
@@ -34,7 +41,12 @@ impl World {
                 let lost = usize::try_from(step.b).unwrap().min(p.child.facts.len());
                 let kept = p.child.facts.len() - lost;
                 p.child.facts.truncate(kept);
-                let exit = p.exit.clone();
+                // What is not heard yet can be lost: nothing says that it is all.
+                let unheard = lost > 0 || kept > 0 || p.child.mute;
+                let exit = Exit {
+                    unheard,
+                    ..p.exit.clone()
+                };
                 self.input(Input::Exited { instance, exit });
             }
             Kind::OutputEnd if p.child.mute && !p.dead && !p.output_ended => {
@@ -48,52 +60,15 @@ impl World {
             Kind::Swept if p.exit_told => {
                 // What it said last can be heard after its death, and not after this.
                 p.child.facts.clear();
+                let killed = step.b + self.sweep(step.a);
                 self.input(Input::Swept {
                     instance,
-                    killed: step.b,
+                    killed,
                     left: step.c,
                 });
             }
             _ => {}
         }
-    }
-
-    pub fn core_dies(&mut self, kept: u32) {
-        let lost = self.inputs + 1;
-        self.inputs = lost;
-        for p in &mut self.procs {
-            p.dead = true;
-            p.gone = true;
-            p.exit_told = true;
-            p.child.facts.clear();
-        }
-        for call in &mut self.calls {
-            call.lost |= call.answers == 0;
-        }
-        for msg in &mut self.msgs {
-            if !msg.consumed {
-                msg.fate.get_or_insert(lost);
-            }
-        }
-        self.old_timers
-            .extend(self.timers.drain(..).map(|(_, _, timer)| timer));
-        self.shutdown = false;
-        self.exited = false;
-        self.machine = Machine::new(self.config, host_id(0));
-        let records = self.records.clone();
-        self.agents
-            .retain(|a| records.iter().any(|r| number(r.id.0) == a.n));
-        for a in &mut self.agents {
-            a.secret = false;
-        }
-        // The records of a folder come oldest first.
-        for record in records {
-            self.machine.restore(record);
-        }
-        for host in &mut self.hosts {
-            host.core_died(kept as usize);
-        }
-        self.restored();
     }
 
     pub fn stale_timer(&mut self, at: u32) {
@@ -157,11 +132,7 @@ impl World {
     }
 
     pub fn child(&mut self, step: Step) {
-        let Some(p) = self
-            .procs
-            .iter_mut()
-            .rfind(|p| p.n == step.a && !p.dead && !p.gone)
-        else {
+        let Some(p) = self.procs.iter_mut().rfind(|p| p.n == step.a && p.exists()) else {
             return;
         };
         let given = p.child.given.len();

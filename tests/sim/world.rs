@@ -17,6 +17,7 @@ use pi_agents::fleet::transcript::Outcome;
 use uuid::Uuid;
 
 use super::child::Child;
+use super::guard::Escaped;
 use super::host::Host;
 use super::step::{Kind, Step};
 
@@ -137,6 +138,12 @@ pub struct Proc {
     pub write_fails: bool,
     pub writer_dead: bool,
     pub output_ended: bool,
+    /// Its core is dead and it was not.
+    pub orphan: bool,
+    /// The guard of its core goes on without it.
+    pub guarded: bool,
+    /// The system does not start it: an older process has its session (the lock that it inherited).
+    pub refused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +169,8 @@ pub struct Call {
     pub lost: bool,
     /// Whoever waited for it is gone.
     pub orphan: bool,
+    /// A session that keeps a journal made it.
+    pub parent: bool,
 }
 
 #[derive(Debug)]
@@ -179,6 +188,8 @@ pub struct Msg {
     pub counts: bool,
     /// Given back, refused, reported or lost with the core: in which input.
     pub fate: Option<u64>,
+    /// Last record of its host's journal when it was heard that the child has it.
+    pub taken_at: Option<u64>,
 }
 
 pub struct World {
@@ -196,6 +207,13 @@ pub struct World {
     pub hosts: Vec<Host>,
     pub shutdown: bool,
     pub exited: bool,
+    /// There is no core.
+    pub down: bool,
+    /// The guard of the core lives.
+    pub guard: bool,
+    pub escaped: Vec<Escaped>,
+    /// Calls that were told in this input that an agent has their message.
+    pub told_taken: Vec<u32>,
     /// Inputs so far.
     pub inputs: u64,
     /// Runs whose end was told during this input.
@@ -231,6 +249,10 @@ impl World {
             hosts: (0..=HOSTS).map(Host::new).collect(),
             shutdown: false,
             exited: false,
+            down: false,
+            guard: true,
+            escaped: Vec::new(),
+            told_taken: Vec::new(),
             inputs: 0,
             ends: Vec::new(),
             quiet: false,
@@ -285,6 +307,9 @@ impl World {
         if self.exited && step.kind != Kind::CoreDies {
             return;
         }
+        if self.down && !step.kind.happens_without_a_core() {
+            return;
+        }
         match step.kind {
             Kind::Spawn => self.spawn(step.a, step.b, step.c),
             Kind::Send => self.send(step.a, step.b, step.c),
@@ -305,7 +330,9 @@ impl World {
             | Kind::JournalFails
             | Kind::JournalWorks
             | Kind::JournalReads => self.host_step(step),
-            Kind::CoreDies => self.core_dies(step.a),
+            Kind::CoreDies => self.core_dies(step.a, step.b),
+            Kind::CoreStarts => self.core_starts(step.a),
+            Kind::GuardDies | Kind::GuardKills | Kind::Escape => self.guard_step(step),
             Kind::Fire => {
                 if let Some((at, _, timer)) = self.next_timer() {
                     self.now = self.now.max(at);
@@ -345,6 +372,7 @@ impl World {
             _ => None,
         };
         let asks = self.asks_its_host(&input);
+        let swept = self.swept_of(&input);
         let cancel = match &input {
             Input::Cancel { call } => Some(number(call.0)),
             _ => None,
@@ -385,6 +413,10 @@ impl World {
                 "a question is not owed to its parent, or one that nobody asked (R-DELIV-10)",
             );
         }
+        if let Some(swept) = swept {
+            self.check_swept(swept, &effects);
+        }
+        self.check_promises();
         if let Some(n) = cancel
             && self.calls.iter().any(|c| c.n == n && c.open())
         {
@@ -423,10 +455,15 @@ impl World {
                 agent,
                 instance,
                 plan,
-            } => self.procs.push(Proc {
-                generation: plan.host.generation,
-                ..Proc::new(number(instance.0), number(agent.0))
-            }),
+            } => {
+                let agent = number(agent.0);
+                let in_use = |p: &Proc| p.agent == agent && p.orphan && p.exists();
+                self.procs.push(Proc {
+                    generation: plan.host.generation,
+                    refused: self.procs.iter().any(in_use),
+                    ..Proc::new(number(instance.0), agent)
+                });
+            }
             Effect::Write {
                 instance,
                 id,
@@ -546,7 +583,15 @@ impl Proc {
             write_fails: false,
             writer_dead: false,
             output_ended: false,
+            orphan: false,
+            guarded: false,
+            refused: false,
         }
+    }
+
+    /// It runs, or may run at any moment, whatever the core knows of it.
+    pub fn exists(&self) -> bool {
+        !self.dead && !self.refused && (!self.gone || self.orphan)
     }
 }
 
@@ -571,7 +616,6 @@ pub fn exit(sort: u32) -> Exit {
     Exit {
         code: (sort != 9).then(|| i32::try_from(sort).unwrap_or(1)),
         signal: (sort == 9).then_some(9),
-        stderr_tail: Vec::new(),
-        known: None,
+        ..Exit::default()
     }
 }

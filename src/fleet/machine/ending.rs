@@ -152,6 +152,7 @@ impl Machine {
         i.phase = Phase::Sweeping;
         i.pid = None;
         i.exit = Some(exit.clone());
+        i.unheard |= exit.unheard;
         let run = i.run.take();
         let expected = std::mem::take(&mut i.run_expected);
         let words = match why {
@@ -259,7 +260,7 @@ impl Machine {
             id,
             doubtful,
             ErrorCode::Gone,
-            "the process closed its output; the model may have it",
+            "the process was not heard to its end; the model may have it",
         );
         self.tell_undelivered(
             id,

@@ -202,6 +202,9 @@ impl Machine {
 
     fn live(&mut self, _now: Now, id: AgentId, instance: InstanceId) {
         self.out.push(Effect::Disarm(Timer::Start(instance)));
+        if self.instance_mut(id).is_some_and(|i| i.doubted) {
+            self.ask_soon(id, instance);
+        }
         self.pump(id);
     }
 
@@ -290,11 +293,18 @@ impl Machine {
     }
 
     fn ask_soon(&mut self, id: AgentId, instance: InstanceId) {
-        if self.phase_of(id) == Some(Phase::Live) {
-            self.out.push(Effect::Arm {
+        match self.phase_of(id) {
+            Some(Phase::Live) => self.out.push(Effect::Arm {
                 timer: Timer::AskState(instance),
                 after: ASK_STATE,
-            });
+            }),
+            // When its start is over.
+            Some(Phase::Launching | Phase::Handshake | Phase::CheckingModel) => {
+                if let Some(i) = self.instance_mut(id) {
+                    i.doubted = i.run.is_some();
+                }
+            }
+            Some(Phase::Ending(_) | Phase::Sweeping) | None => {}
         }
     }
 

@@ -45,6 +45,8 @@ pub struct Exit {
     pub stderr_tail: Vec<String>,
     /// Why it ended and what to do about it, where its stderr says so in words that are known.
     pub known: Option<String>,
+    /// Its output could not be read to the end: what its model was given last is not known.
+    pub unheard: bool,
 }
 
 /// What Pi says at every first start of a session, and no reason to die (pi-facts §1).

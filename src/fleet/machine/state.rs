@@ -160,7 +160,8 @@ pub(super) struct Instance {
     /// Texts of prompts that were not answered in time: whoever sent them has them back, and the
     /// child may still act on them.
     pub(super) late: Vec<String>,
-    /// Its output ended while it lived: what its model was given since then is not known.
+    /// Its output ended while it lived, or was not read to its end: what its model was given since then
+    /// is not known.
     pub(super) unheard: bool,
     pub(super) exit: Option<Exit>,
 }

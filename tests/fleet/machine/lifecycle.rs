@@ -521,6 +521,7 @@ fn a_harmless_line_of_pi_is_not_the_reason_of_a_death() {
         signal: None,
         stderr_tail: lines.iter().map(|l| (*l).to_owned()).collect(),
         known: None,
+        unheard: false,
     };
     let warning =
         "Warning: No project session found with id 'x'; creating a new session with that id.";

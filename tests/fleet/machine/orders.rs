@@ -5,7 +5,7 @@ use pi_agents::fleet::answer::{ErrorCode, Reply};
 use pi_agents::fleet::host::{HostKind, SpawnMode};
 use pi_agents::fleet::ids::CallId;
 use pi_agents::fleet::interpret::{ChildState, Disposition, Fact, ResponseData};
-use pi_agents::fleet::machine::{ChildCommand, Effect, Input, Restored, Timer};
+use pi_agents::fleet::machine::{ChildCommand, Effect, Exit, Input, Restored, Timer};
 use pi_agents::fleet::outbox::Activity;
 use pi_agents::fleet::roster::MessageState;
 use pi_agents::pi::message::StopReason;
@@ -448,6 +448,53 @@ fn a_run_that_goes_on_after_a_stray_settlement_is_left_alone() {
     world.respond(&played, "state", Ok(ResponseData::State(streaming)));
     assert_eq!(world.run_ends(played.agent), 0);
     assert!(!armed(&world, |t| matches!(t, Timer::AskState(_))));
+}
+
+// R-LIFE-04, rule F1: a run of its own can vanish before the first prompt is written.
+#[test]
+fn a_run_that_vanished_while_the_agent_started_is_asked_for_when_it_is_there() {
+    let mut world = World::new();
+    world.model = Some("p/real".into());
+    let played = world.spawn("task");
+    world.ready(&played);
+    world.fact(&played, Fact::RunStarted);
+    world.fact(&played, Fact::StraySettled);
+    world.respond(&played, "models", Err("cannot list".into()));
+    assert!(armed(&world, |t| matches!(t, Timer::AskState(_))));
+}
+
+// R-DELIV-11, R-LIFE-11: sent again is only what is proven not to have been consumed. A process whose last words were not
+// read proves nothing.
+#[test]
+fn a_message_is_not_sent_again_that_a_process_may_have_consumed_unheard() {
+    for unheard in [false, true] {
+        let mut world = World::new();
+        let played = world.spawn_with("task", false, None);
+        world.begin(&played);
+        let (_, instance) = world.send(played.agent, "and this");
+        world.accept_next(&played, Disposition::Queued);
+        let held = vec!["and this".to_owned()];
+        world.fact(
+            &played,
+            Fact::QueueChanged {
+                steering: held,
+                follow_up: Vec::new(),
+            },
+        );
+        world.settle(&played, StopReason::Stop);
+        world.input(Input::Exited {
+            instance: played.instance,
+            exit: Exit {
+                code: Some(0),
+                unheard,
+                ..Exit::default()
+            },
+        });
+        world.swept(&played);
+        let again = world.launches(played.agent).contains(&instance);
+        assert_eq!(again, !unheard);
+        assert_eq!(notices(&world).len(), usize::from(unheard));
+    }
 }
 
 // R-LIFE-15, R-DELIV-11: the queue was cleared although the answer came when nobody waited for the abort any more.

@@ -335,6 +335,7 @@ impl World {
                 signal,
                 stderr_tail: vec!["Error: it broke".into()],
                 known: None,
+                unheard: false,
             },
         });
     }

@@ -466,8 +466,7 @@ impl Play {
             exit: Exit {
                 code,
                 signal: None,
-                stderr_tail: Vec::new(),
-                known: None,
+                ..Exit::default()
             },
         });
     }
