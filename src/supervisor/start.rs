@@ -31,7 +31,8 @@ use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
 use crate::fleet::machine::{EnvPairs, Input, LaunchPlan};
 use crate::fleet::transcript::Level;
 use crate::sys::limits;
-use crate::sys::lock::FileLock;
+use crate::sys::lock::{self, FileLock};
+use crate::sys::process;
 use crate::sys::spawn;
 
 /// Longest label made from a task, in characters.
@@ -338,7 +339,13 @@ fn start(
             token: config.bridge.is_some().then_some(token.as_str()),
         },
     );
-    let command = spawn::command(&program, args, env, &plan.spec.cwd);
+    let mut command = spawn::command(&program, args, env, &plan.spec.cwd);
+    // The child has its session for as long as it lives, also when this core and its guard are killed and the
+    // sweep of the next core does not get it (R-LIFE-10). Node hands no descriptor of its own on to tools.
+    let inherited = lock
+        .duplicate()
+        .map_err(|e| Refusal::of_system("cannot hand the session's lock on", &e))?;
+    spawn::inherit_fd(&mut command, inherited);
     child::start(
         command,
         ChildSetup {
@@ -497,10 +504,26 @@ fn session_lock(dir: &Path, session: &str) -> Result<FileLock, Refusal> {
     let path = dir.join(format!("{session}.lock"));
     match FileLock::try_acquire(&path) {
         Ok(Some(lock)) => Ok(lock),
-        Ok(None) => Err(Refusal {
-            reason: "its session is in use by another pi-agents".to_owned(),
-            hint: Some("stop the agent there first".to_owned()),
-        }),
+        Ok(None) => {
+            // The file names the core that took it; its child has it for as long as it lives.
+            let lives = lock::holder(&path)
+                .is_none_or(|pid| process::read(pid).is_some_and(|holder| !holder.is_zombie()));
+            let (reason, hint) = if lives {
+                (
+                    "its session is in use by another pi-agents",
+                    "stop the agent there first",
+                )
+            } else {
+                (
+                    "a process of an earlier core that was killed still has its session",
+                    "it is ended when a core starts; if it does not go, end it by hand, then send the message again",
+                )
+            };
+            Err(Refusal {
+                reason: reason.to_owned(),
+                hint: Some(hint.to_owned()),
+            })
+        }
         Err(e) => Err(Refusal::of_system(
             &format!("cannot lock {}", path.display()),
             &e,

@@ -51,6 +51,15 @@ impl FileLock {
         is_at(&self.file, &self.path)
     }
 
+    /// A second descriptor of the same lock, for a child to inherit: the lock is then held until both are gone, so that
+    /// it outlives this process when that is killed. Releasing it here releases it for both.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn duplicate(&self) -> io::Result<std::os::fd::OwnedFd> {
+        Ok(self.file.try_clone()?.into())
+    }
+
     /// Removes the file, then releases the lock: whoever comes next makes a new one.
     ///
     /// # Errors

@@ -51,6 +51,8 @@ pub struct Host {
     pub opened: Vec<(u64, DeliveryId)>,
     /// Runs that a call was told of, and the journal had.
     pub promised: Vec<DeliveryId>,
+    /// Runs that a core was lost in, owed by those after it.
+    pub lost: Vec<DeliveryId>,
     pub failed: bool,
     /// It joined this core, which has its journal.
     met: bool,
@@ -448,6 +450,11 @@ impl World {
                     wrong = Some(format!("a record of {id}, which is over: {record:?}"));
                 }
                 if let JournalRecord::Ended { how, .. } = record {
+                    if matches!(how, Ending::Suppressed(_)) && h.lost.contains(&id) {
+                        wrong = Some(format!(
+                            "{id} was lost with its core and is not told (R-DELIV-17)"
+                        ));
+                    }
                     h.ended.push(id);
                     if *how == Ending::Acked && !h.session.contains(&id) {
                         wrong = Some(format!(

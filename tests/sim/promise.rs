@@ -19,6 +19,7 @@ impl Host {
             );
             if owed && !self.owed.contains(&id) && !self.session.contains(&id) {
                 self.owed.push(id);
+                self.lost.push(id);
             }
         }
         let promised = std::mem::take(&mut self.promised);

@@ -8,6 +8,7 @@ use pi_agents::control::client::connect;
 use pi_agents::control::protocol::Role;
 use pi_agents::fleet::agent::Status;
 use pi_agents::fleet::roster::FleetSnapshot;
+use pi_agents::sys::lock::FileLock;
 use rustix::process::Signal;
 
 use super::super::fake_pi::{FAST_LADDER, find_file, is_failed, pids, reason, wait_idle};
@@ -53,6 +54,43 @@ fn a_core_that_hangs_is_named_and_works_again_when_it_goes_on_or_is_replaced() {
     next.wait_agent(&name, "back", |a| {
         a.status == Status::Idle && a.runs_ended == 3
     });
+}
+
+// R-LIFE-10: never two writers of ours on one session, also when core and guard are gone and the sweep of the next core could
+// not end what they left.
+#[test]
+fn a_session_that_a_process_of_a_dead_core_still_has_is_given_to_no_other() {
+    let pi = FakePi::new();
+    let mut core = Core::start(&pi);
+    let stubborn = with_options(core.spawn_request("task"), "--ignore-eof --ignore-term");
+    let name = core.spawn_as(stubborn);
+    wait_idle(&core, &name, 1);
+    let old = core.agent(&name).pid.unwrap();
+    let id = core.fleet().core.id;
+    signal(core.guard.id(), Signal::KILL);
+    signal(core.pid, Signal::KILL);
+    core.guard.wait().unwrap();
+    core.wait_lost();
+    wait::wait_until("the core is gone", || !processes::alive(core.pid));
+    // As a sweep does that goes on at the same time: whoever comes later leaves that core to it.
+    let path = pi
+        .sandbox
+        .state()
+        .join(format!("pi-agents/cores/{id}.lock"));
+    let sweeping = FileLock::try_acquire_existing(&path).unwrap().unwrap();
+    let next = Core::start(&pi);
+    assert!(processes::alive(old), "the test needs it alive");
+    let refused = next.ask(next.send_request(&name, "back")).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StartFailed);
+    assert!(refused.message.contains("earlier core"), "{refused:?}");
+    assert!(refused.hint.is_some_and(|h| h.contains("again")));
+    assert_eq!(pi.events("start").len(), 1, "one process on one session");
+    // Once it is gone the agent comes back.
+    drop(sweeping);
+    signal(old, Signal::KILL);
+    wait::wait_until("it is gone", || !processes::alive(old));
+    next.send(&name, "back");
+    next.wait_agent(&name, "back", |a| a.status == Status::Idle);
 }
 
 #[test]
