@@ -251,6 +251,8 @@ impl World {
                 p.may_close |= !p.accepted && command == "get_available_models";
             }
             clear if clear.starts_with("clear") => p.cleared = true,
+            // A command that it does not have is refused, and an agent without work does not stay for that (R-DELIV-14).
+            "commands" => p.may_close |= p.run.is_none() && !(stays && p.accepted),
             "abort" => {}
             other => {
                 let Ok(message) = other.parse::<MessageId>() else {
