@@ -106,6 +106,17 @@ pub struct HostCall {
     pub arguments: Value,
     /// Pi's environment at this moment.
     pub env: Env,
+    /// What Pi says of the names in the arguments.
+    pub known: Known,
+}
+
+/// Names that a Pi session knows. None of a sort = it did not say: nothing is refused for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Models it can use, `provider/id`.
+    pub models: Vec<String>,
+    /// Tools it has, active or not.
+    pub tools: Vec<String>,
 }
 
 /// What a tool answers.

@@ -61,7 +61,7 @@ pub const METHODS: &[Method] = &[
     Method {
         name: method::TOOLS_CALL,
         direction: Direction::Call,
-        doc: "The model uses a tool. `call` is Pi's id of the call and the name of it in `tools/progress` and `tools/cancel`; `env` is Pi's environment at this moment. A tool that failed is a result with `isError`, its `details` are kept; an error answer is shown to the model in the same way. The answer to a call that was cancelled is ignored.",
+        doc: "The model uses a tool. `call` is Pi's id of the call and the name of it in `tools/progress` and `tools/cancel`; `env` is Pi's environment at this moment. `models` and `tools` are what Pi knows, where the arguments of a spawn name a model or tools: what is in neither is refused before anything starts. A tool that failed is a result with `isError`, its `details` are kept; an error answer is shown to the model in the same way. The answer to a call that was cancelled is ignored.",
     },
     Method {
         name: method::TOOLS_CANCEL,
@@ -345,6 +345,12 @@ pub struct ToolCall {
     /// Pi's environment now.
     #[serde(default)]
     pub env: Env,
+    /// Models Pi can use, `provider/id`; only where the arguments name one (R-TOOL-04).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    /// Tools Pi has, active or not; only where the arguments name some (R-PI-10).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
 }
 
 /// A piece of a result.

@@ -20,7 +20,7 @@ use super::protocol::{Nothing, params_of};
 use super::rpc::{self, RpcError, RpcId};
 use crate::client::host::{
     Contributions as Extra, HostBranch, HostCall, HostGate, HostHello, HostLink, HostNews,
-    HostSays, Offered, ProgressSource, ToolView,
+    HostSays, Known, Offered, ProgressSource, ToolView,
 };
 use crate::client::{ErrorCode, RequestError};
 use crate::fleet::completion::DeliveryId;
@@ -123,6 +123,10 @@ impl HostSession {
                     name: call.name,
                     arguments: call.arguments,
                     env: call.env,
+                    known: Known {
+                        models: call.models,
+                        tools: call.tools,
+                    },
                 };
                 Ok(Box::pin(async move {
                     let answer = link.call(call).await;

@@ -15,6 +15,52 @@ pub fn without_thinking(wanted: &str) -> &str {
     }
 }
 
+/// The model that is meant, as `provider/id`, with the thinking level that was behind it. `known` are
+/// `provider/id`; of several with the same id it is the one of the provider of `own`, the dispatching
+/// session's model (R-TOOL-04).
+///
+/// # Errors
+/// As [`check`]; or which ones it can be.
+pub fn resolve(wanted: &str, own: Option<&str>, known: &[String]) -> Result<String, String> {
+    let wanted = wanted.trim();
+    // Some ids end with a colon and a word: the whole text first.
+    for (name, level) in [
+        (wanted, ""),
+        (
+            without_thinking(wanted),
+            wanted
+                .get(without_thinking(wanted).len()..)
+                .unwrap_or_default(),
+        ),
+    ] {
+        if known.iter().any(|k| k == name) {
+            return Ok(format!("{name}{level}"));
+        }
+        let same = |k: &&String| k.split_once('/').is_some_and(|(_, id)| id == name);
+        let found: Vec<&String> = known.iter().filter(same).collect();
+        let provider = |text: &str| text.split_once('/').map(|(p, _)| p.to_owned());
+        let near = |k: &&&String| own.is_some_and(|own| provider(own) == provider(k));
+        match found.as_slice() {
+            [] => {}
+            [one] => return Ok(format!("{one}{level}")),
+            several => {
+                let all: Vec<&str> = several.iter().map(|k| k.as_str()).collect();
+                return several
+                    .iter()
+                    .find(near)
+                    .map(|k| format!("{k}{level}"))
+                    .ok_or_else(|| {
+                        format!(
+                            "several models are called {name} · say which: {}",
+                            all.join(", ")
+                        )
+                    });
+            }
+        }
+    }
+    check(wanted, None, known).map(|()| wanted.to_owned())
+}
+
 /// Checks that the model a child uses is a real one. `known` are `provider/id`.
 ///
 /// # Errors

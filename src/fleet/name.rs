@@ -24,6 +24,11 @@ impl NamePool {
         self.taken.insert(name.to_owned());
     }
 
+    /// A name whose agent never came to be is free again.
+    pub fn give_back(&mut self, name: &str) {
+        self.taken.remove(name);
+    }
+
     /// The name the next agent would get.
     #[must_use]
     pub fn peek(&self) -> String {

@@ -114,6 +114,7 @@ impl Actor {
             Effect::Degraded { degraded, .. } => {
                 self.shared.badge(Badge::NotCrashSafe, degraded);
             }
+            Effect::Forget { agent, host } => self.forget(agent, host),
             Effect::HostClosed { host, generation } => {
                 if self.hosts.closed(host, generation) {
                     self.shared.session_left(host);

@@ -25,6 +25,9 @@ pub struct Checked {
     pub(super) asked: Box<Asked>,
     /// The tool call it came from.
     pub(super) origin: Option<Origin>,
+    /// Tools that the session does not know: refused, unless an extension that the launch brings along
+    /// may have them (R-PI-10).
+    pub(super) unknown: Option<RequestError>,
     /// Who asked.
     pub(super) call: CallId,
     /// The way back.
@@ -66,12 +69,15 @@ impl Actor {
     }
 
     pub(super) fn contributed(&mut self, checked: Checked, answer: Result<Contributions, String>) {
-        let extra = match answer {
+        let extra = match (answer, &checked.unknown) {
+            (Ok(extra), Some(unknown)) if extra.extensions.is_empty() => Err(unknown.clone()),
+            (Ok(extra), _) => Ok(extra),
+            (Err(reason), _) => Err(RequestError::new(ErrorCode::StartFailed, reason)),
+        };
+        let extra = match extra {
             Ok(extra) => extra,
-            Err(reason) => {
-                let _ = checked
-                    .reply
-                    .send(Err(RequestError::new(ErrorCode::StartFailed, reason)));
+            Err(error) => {
+                let _ = checked.reply.send(Err(error));
                 return;
             }
         };
@@ -88,6 +94,7 @@ impl Actor {
             input,
             asked,
             origin,
+            unknown: _,
             call,
             reply,
         } = checked;

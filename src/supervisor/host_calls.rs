@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::actor::Actor;
 use super::progress::Origin;
 use super::requests::child_env;
+use super::start::Names;
 use crate::client::host::{HostAnswer, HostCall};
 use crate::client::{EnvText, EnvVar, ErrorCode, Reply, RequestError, SpawnRequest};
 use crate::fleet::host::{Caller, Sender, SpawnMode, Stopper};
@@ -93,8 +94,12 @@ impl Actor {
                     env: env_vars(&env),
                 };
                 let folder = desk.cwd.clone();
+                let names = Names {
+                    known: call.known,
+                    own_model: desk.model.clone(),
+                };
                 self.starter
-                    .check_spawn(request, caller, mode, folder, origin, call_id, back);
+                    .check_spawn(request, caller, mode, folder, names, origin, call_id, back);
             }
             ToolUse::Send { to, message } => {
                 self.host_names(caller, &to, call_id, back, answer, reply, |agent| {

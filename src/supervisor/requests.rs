@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::actor::{Actor, wall_ms};
 use super::answers;
 use super::handle::Ask;
+use super::start::Names;
 use crate::client::{AgentRef, Env, EnvText, ErrorCode, Reply, Request, RequestError};
 use crate::fleet::host::{CONTINUE, Caller, Sender, SpawnMode, Stopper};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
@@ -30,8 +31,16 @@ impl Actor {
                 };
                 let folder = self.config.folder.clone();
                 let mode = SpawnMode::Background;
-                self.starter
-                    .check_spawn(spawn, by, mode, folder, None, call, reply);
+                self.starter.check_spawn(
+                    spawn,
+                    by,
+                    mode,
+                    folder,
+                    Names::default(),
+                    None,
+                    call,
+                    reply,
+                );
             }
             Request::Send { agent, text, env } => {
                 self.message(agent, Sender::User, text, &env, call, reply);

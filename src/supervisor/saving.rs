@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::actor::{Actor, SAVE_AGAIN};
 use super::record::AgentRecord;
 use crate::fleet::host::HostKind;
-use crate::fleet::ids::AgentId;
+use crate::fleet::ids::{AgentId, HostId};
 use crate::fleet::roster::Badge;
 use crate::sys::atomic_file;
 
@@ -18,6 +18,24 @@ impl Actor {
         } else {
             self.saved_or_not();
         }
+    }
+
+    /// Removes what there is of an agent that never came to be.
+    pub(super) fn forget(&mut self, agent: AgentId, host: HostId) {
+        let name = format!("{agent}.json");
+        let folder = self.config.session_records.join(host.to_string());
+        for path in [folder.join(&name), self.config.records.join(&name)] {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, path = %path.display(), "agent record not removed");
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        self.unsaved.remove(&agent);
+        self.sides.remove(&agent);
+        self.history.forget(agent);
+        self.shared.remove(agent);
     }
 
     /// Writes what could not be written before.

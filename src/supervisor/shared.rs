@@ -23,6 +23,8 @@ struct Table {
     core_rev: u64,
     rows: Vec<Row>,
     index: HashMap<AgentId, usize>,
+    /// When a row was removed last: a delta from before cannot say so.
+    removed_rev: u64,
 }
 
 impl Table {
@@ -59,6 +61,7 @@ impl Shared {
                 core_rev: 1,
                 rows: Vec::new(),
                 index: HashMap::new(),
+                removed_rev: 0,
             }),
             bell: watch::Sender::new(0),
             urgent: watch::Sender::new(0),
@@ -118,6 +121,28 @@ impl Shared {
         }
         drop(guard);
         self.ring();
+    }
+
+    /// Removes a row. Who has seen it gets a snapshot.
+    pub fn remove(&self, agent: AgentId) {
+        let mut table = self.table();
+        let Some(at) = table.index.remove(&agent) else {
+            return;
+        };
+        table.rows.remove(at);
+        for later in table.index.values_mut().filter(|i| **i > at) {
+            *later -= 1;
+        }
+        table.rev += 1;
+        table.removed_rev = table.rev;
+        drop(table);
+        self.ring();
+    }
+
+    /// Whether what changed after `since` can be told as a delta.
+    #[must_use]
+    pub fn tells_from(&self, since: u64) -> bool {
+        self.table().removed_rev <= since
     }
 
     /// Shows or clears a warning about the core.

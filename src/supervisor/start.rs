@@ -22,13 +22,14 @@ use super::requests::child_env;
 use super::session_file::{self, SessionMark};
 use super::shared::Shared;
 use super::witness::Witness;
-use crate::client::host::Contributions;
+use crate::client::host::{Contributions, Known};
 use crate::client::{ErrorCode, Reply, RequestError, SpawnRequest};
 use crate::fleet::agent::{AgentSpec, ToolChoice};
 use crate::fleet::history::{Asked, Beginning};
 use crate::fleet::host::{Caller, SpawnMode};
 use crate::fleet::ids::{AgentId, CallId, InstanceId, MessageId};
 use crate::fleet::machine::{EnvPairs, Input, LaunchPlan};
+use crate::fleet::model;
 use crate::fleet::transcript::Level;
 use crate::sys::limits;
 use crate::sys::lock::{self, FileLock};
@@ -67,6 +68,57 @@ pub struct Starter {
     launching: HashMap<InstanceId, AgentId>,
     /// Children that are not swept yet.
     alive: Arc<AtomicUsize>,
+}
+
+/// What the names in a spawn can mean.
+#[derive(Default)]
+pub(super) struct Names {
+    /// What the session knows, if it said so.
+    pub(super) known: Known,
+    /// The session's own model.
+    pub(super) own_model: Option<String>,
+}
+
+impl Names {
+    /// The model that is meant (R-TOOL-04).
+    fn model(&self, wanted: Option<String>) -> Result<Option<String>, RequestError> {
+        let known = &self.known.models;
+        match wanted {
+            Some(wanted) if !known.is_empty() => {
+                let meant = model::resolve(&wanted, self.own_model.as_deref(), known);
+                meant
+                    .map(Some)
+                    .map_err(|problem| RequestError::new(ErrorCode::Invalid, problem))
+            }
+            // Whoever asks does not say what is known: the child is asked before its first prompt.
+            other => Ok(other),
+        }
+    }
+
+    /// The refusal of tools that the session does not know (R-PI-10).
+    fn unknown_tools(&self, wanted: &ToolChoice) -> Option<RequestError> {
+        let ToolChoice::Only(wanted) = wanted else {
+            return None;
+        };
+        let known = &self.known.tools;
+        let unknown: Vec<&str> = wanted
+            .iter()
+            .filter(|name| !known.is_empty() && !known.contains(name))
+            .map(String::as_str)
+            .collect();
+        let first = unknown.first()?;
+        let near = model::near_matches(first, known);
+        let hint = if near.is_empty() {
+            format!("known here: {}", known.join(", "))
+        } else {
+            format!("did you mean {}?", near.join(", "))
+        };
+        let error = RequestError::new(
+            ErrorCode::Invalid,
+            format!("no such tool: {}", unknown.join(", ")),
+        );
+        Some(error.with_hint(hint))
+    }
 }
 
 /// Why a start was refused.
@@ -120,6 +172,7 @@ impl Starter {
         by: Caller,
         mode: SpawnMode,
         folder: PathBuf,
+        names: Names,
         origin: Option<Origin>,
         call: CallId,
         reply: Reply1,
@@ -134,6 +187,7 @@ impl Starter {
         tokio::spawn(async move {
             let checked = tokio::task::spawn_blocking(move || {
                 let env = child_env(&request.env);
+                let model = names.model(request.model)?.or_else(|| config.model.clone());
                 let cwd = check_cwd(&folder, request.cwd.as_deref())?;
                 find(&config, &found, &env.0).map_err(|r| {
                     let mut error = RequestError::new(ErrorCode::StartFailed, r.reason);
@@ -141,7 +195,8 @@ impl Starter {
                     error
                 })?;
                 check_tools(&request.tools)?;
-                Ok::<Input, RequestError>(Input::Spawn {
+                let unknown = names.unknown_tools(&request.tools);
+                let input = Input::Spawn {
                     call,
                     by,
                     mode,
@@ -150,7 +205,7 @@ impl Starter {
                     message: MessageId::fresh(),
                     spec: AgentSpec {
                         label: label(request.label.as_deref(), &request.prompt),
-                        model: request.model.or_else(|| config.model.clone()),
+                        model,
                         thinking: request.thinking,
                         tools: request.tools,
                         cwd,
@@ -160,7 +215,8 @@ impl Starter {
                     },
                     prompt: request.prompt,
                     env,
-                })
+                };
+                Ok::<_, RequestError>((input, unknown))
             })
             .await
             .unwrap_or_else(|_| {
@@ -170,11 +226,12 @@ impl Starter {
                 ))
             });
             match checked {
-                Ok(input) => {
+                Ok((input, unknown)) => {
                     let checked = Box::new(Checked {
                         input,
                         asked,
                         origin,
+                        unknown,
                         call,
                         reply,
                     });

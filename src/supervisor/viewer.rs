@@ -62,7 +62,7 @@ impl Viewer {
     fn collect(&self) -> Vec<Update> {
         let mut seen = self.seen();
         let mut batch = Vec::new();
-        match seen.fleet {
+        match seen.fleet.filter(|since| self.shared.tells_from(*since)) {
             None => {
                 let snapshot = self.shared.snapshot();
                 seen.fleet = Some(snapshot.rev);

@@ -201,6 +201,8 @@ fn examples() -> BTreeMap<String, String> {
             name: "agent_stop".into(),
             arguments: json!({"agent_id": "max"}),
             env: vec![],
+            models: vec![],
+            tools: vec![],
         },
         &ToolResult {
             content: vec![Content::Text {

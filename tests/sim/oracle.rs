@@ -54,6 +54,7 @@ impl World {
                     self.fail("an unknown agent was published");
                 }
             }
+            Effect::Forget { agent, .. } => self.check_forget(number(agent.0)),
             Effect::RunEnded {
                 agent,
                 outcome,
@@ -76,6 +77,26 @@ impl World {
             | Effect::Degraded { .. }
             | Effect::HostClosed { .. } => self.check_host(effect),
         }
+    }
+
+    /// What never came to be leaves nothing (R-TOOL-07): whoever asked was told so, nothing of it lives, and nobody
+    /// waits for anything from it. A person's own stays to be read.
+    fn check_forget(&mut self, n: u32) {
+        let Some(a) = self.agent(n) else {
+            self.fail("an unknown agent is forgotten");
+            return;
+        };
+        let (host, runs) = (a.host, a.runs_ended);
+        let told = self.calls.iter().any(|c| c.n == n && c.answers == 1);
+        let lives = self.live_proc(n).is_some();
+        let waits = self.msgs.iter().any(|m| m.agent == n && m.waits());
+        if host == 0 || runs > 0 || !told || lives || waits {
+            self.fail(format!(
+                "agent {n} of host {host} is forgotten: {runs} runs, told {told}, lives {lives}, waits {waits} (R-TOOL-07)"
+            ));
+        }
+        self.agents.retain(|a| a.n != n);
+        self.records.retain(|r| number(r.id.0) != n);
     }
 
     fn check_launch(&mut self, agent: u32, n: u32, session: &str) {

@@ -5,7 +5,7 @@ import type { AgentToolResult, AgentToolUpdateCallback, ExtensionAPI, ExtensionC
 import type { Core } from "./core.ts";
 import { environment, type Position } from "./environment.ts";
 import { CallFailed } from "./peer.ts";
-import { isRecord, note, safe } from "./safe.ts";
+import { attempt, isRecord, note, safe } from "./safe.ts";
 import type { ToolOutcome, ToolSpec } from "./wire.ts";
 
 /** Status by which a child's message to its parent leaves: it works wherever the child runs. */
@@ -72,14 +72,25 @@ export class Tools {
 		if (this.#core === undefined) {
 			return failed(new CallFailed(nobody(asked["to"])));
 		}
-		return this.#ask(this.#core, name, call, asked, signal, update);
+		return this.#ask(this.#core, name, call, { arguments: asked, ...this.#known(name, asked, ctx) }, signal, update);
+	}
+
+	/** What this session knows of the names in a call, so that a typo is refused before anything starts. */
+	#known(name: string, asked: Record<string, unknown>, ctx: ExtensionContext): { models?: string[]; tools?: string[] } {
+		if (name !== "agent_spawn") return {};
+		const models = () => ctx.modelRegistry.getAvailable().map((model) => `${model.provider}/${model.id}`);
+		const tools = () => this.#pi.getAllTools().map((tool) => tool.name);
+		return {
+			...(asked["model"] == null ? {} : { models: attempt("asking Pi for its models", [], models) }),
+			...(asked["tools"] == null ? {} : { tools: attempt("asking Pi for its tools", [], tools) }),
+		};
 	}
 
 	#ask(
 		core: Core,
 		name: string,
 		call: string,
-		args: Record<string, unknown>,
+		about: { arguments: Record<string, unknown>; models?: string[]; tools?: string[] },
 		signal: AbortSignal | undefined,
 		update: AgentToolUpdateCallback<unknown> | undefined,
 	): Promise<Result> {
@@ -111,7 +122,7 @@ export class Tools {
 				if (gone !== undefined) return finish(() => resolve(failed(gone)));
 				if (!this.#progress.has(call)) this.#progress.set(call, shown);
 				sent = true;
-				withdraw = core.call("tools/call", { call, name, arguments: args, env: environment() }, (error, result) => {
+				withdraw = core.call("tools/call", { call, name, ...about, env: environment() }, (error, result) => {
 					finish(() => resolve(error === undefined ? resultOf(result) : failed(error)));
 				});
 				return undefined;

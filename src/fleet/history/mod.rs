@@ -471,6 +471,13 @@ impl History {
         self.agents.entry(agent).or_default().asked = Some(reading::bounded(asked));
     }
 
+    /// Drops the account of an agent that never came to be.
+    pub fn forget(&mut self, agent: AgentId) {
+        self.agents.remove(&agent);
+        self.processes.retain(|_, (of, _)| *of != agent);
+        self.calls.retain(|_, (of, _)| *of != agent);
+    }
+
     /// Takes in an agent of an earlier core: what its record said, and what it shows now.
     pub fn restored(&mut self, agent: AgentId, recorded: Recorded, shown: Status) {
         let history = self.agents.entry(agent).or_default();

@@ -245,6 +245,7 @@ pub(super) fn effect(effect: &Effect) -> (Owner, Option<Did>) {
         | Effect::Offer { .. }
         | Effect::Named { .. }
         | Effect::Degraded { .. }
+        | Effect::Forget { .. }
         | Effect::HostClosed { .. } => (Owner::Nobody, None),
         Effect::Answer { call, answer } => {
             let error = answer.as_ref().err();

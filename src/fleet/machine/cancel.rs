@@ -32,6 +32,8 @@ impl Machine {
             self.stop(now, id, StopCause::Cancelled, None);
         } else if self.cancel_held(now, call) {
             // Done and not said yet.
+        } else if self.cancel_not_started(call) {
+            self.cancelled(call, "cancelled; nothing was started");
         } else if self.stop_waiting(call) {
             self.cancelled(call, "cancelled; what it asked for goes on");
         } else {

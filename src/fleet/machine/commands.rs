@@ -149,6 +149,7 @@ impl Machine {
             run_took_ms: None,
             runs_ended: 0,
             last: None,
+            start_error: None,
         };
         self.index.insert(id, self.agents.len());
         self.agents.push(agent);
@@ -403,7 +404,12 @@ impl Machine {
                 }
                 Some(call) if message.initial => {
                     self.silence(id, Suppression::StartFailed);
-                    self.refuse(call, code, format!("not started: {why}"));
+                    let error = RequestError::new(code, format!("not started: {why}"));
+                    if code == ErrorCode::StartFailed {
+                        self.not_started(id, call, error);
+                    } else {
+                        self.answer(call, Err(error));
+                    }
                 }
                 // It was written, and the child has not said what became of it: whoever sends it
                 // again has to know (R-DELIV-11).

@@ -109,6 +109,13 @@ pub enum Effect {
     Save(AgentId),
     /// The agent's view changed.
     Publish(AgentId),
+    /// The agent never came to be: its record and its row are removed.
+    Forget {
+        /// Which.
+        agent: AgentId,
+        /// Its host.
+        host: HostId,
+    },
     /// A run ended: freeze it in the transcript (R-LIFE-05).
     RunEnded {
         /// Whose.

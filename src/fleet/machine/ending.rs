@@ -72,6 +72,7 @@ impl Machine {
             },
         );
         let waiting: Vec<_> = agent.queue.drain(..).collect();
+        let new = waiting.iter().any(|m| m.initial && m.call.is_some());
         for message in waiting {
             match message.call {
                 Some(call) => {
@@ -88,6 +89,10 @@ impl Machine {
         }
         for (call, was_live) in ending.into_iter().flat_map(|e| e.calls) {
             self.answer(call, Ok(Reply::Stopped { was_live }));
+        }
+        let told = self.end_not_started(id);
+        if told || (new && stopped.is_none() && self.forget(id)) {
+            return;
         }
         self.notice(id, Level::Error, format!("start failed: {reason}"));
         self.out.push(Effect::Save(id));
@@ -284,6 +289,9 @@ impl Machine {
         }
         for (call, was_live) in calls {
             self.answer(call, Ok(Reply::Stopped { was_live }));
+        }
+        if self.end_not_started(id) {
+            return;
         }
         self.publish(id);
         self.route(now, id);

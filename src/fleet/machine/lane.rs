@@ -291,11 +291,9 @@ impl Machine {
             let reason = "the task was handled as a command and started no run";
             self.silence(id, Suppression::StartFailed);
             if let Some(call) = m.call {
-                self.answer(
-                    call,
-                    Err(RequestError::new(ErrorCode::StartFailed, reason)
-                        .with_hint("begin the task with words, not with a slash command")),
-                );
+                let error = RequestError::new(ErrorCode::StartFailed, reason)
+                    .with_hint("begin the task with words, not with a slash command");
+                self.not_started(id, call, error);
             }
             self.begin_ending(now, id, EndWhy::Failed(reason.to_owned()), None);
             return;
@@ -368,7 +366,17 @@ impl Machine {
             } else {
                 RequestError::new(code, why.to_owned())
             };
-            self.answer(call, Err(error));
+            // One that may still act on it came to be, for all anybody knows.
+            let doubtful = m.seen
+                || self
+                    .agent(id)
+                    .and_then(|a| a.instance.as_ref())
+                    .is_some_and(|i| i.late.contains(&m.text));
+            if m.initial && !doubtful {
+                self.not_started(id, call, error);
+            } else {
+                self.answer(call, Err(error));
+            }
         } else if starting {
             // An earlier process had accepted it, and its call was told so (R-DELIV-11).
             self.notice(

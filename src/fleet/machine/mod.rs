@@ -20,6 +20,7 @@ mod restore;
 mod state;
 pub mod table;
 mod told;
+mod unstarted;
 mod view;
 
 use std::collections::{HashMap, VecDeque};

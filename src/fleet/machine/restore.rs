@@ -89,6 +89,7 @@ impl Machine {
             run_took_ms: agent.run_took_ms,
             runs_ended: agent.runs_ended,
             last: agent.last,
+            start_error: None,
         });
     }
 }

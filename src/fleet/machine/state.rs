@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::input::{ChildEnv, Exit, Now};
 use super::table::{self, State};
 use crate::fleet::agent::{AgentSpec, Status, StopCause};
-use crate::fleet::answer::Reply;
+use crate::fleet::answer::{Reply, RequestError};
 use crate::fleet::host::Owner;
 use crate::fleet::ids::{AgentId, CallId, HostId, InstanceId, MessageId};
 use crate::fleet::interpret::RunEnd;
@@ -261,6 +261,8 @@ pub(super) struct Agent {
     pub(super) runs_ended: u64,
     /// How the last run ended.
     pub(super) last: Option<Outcome>,
+    /// It did not start, and its process is still being removed: who waits to hear that, and why.
+    pub(super) start_error: Option<(Option<CallId>, RequestError)>,
 }
 
 impl Agent {

@@ -14,4 +14,5 @@ mod parent;
 mod promises;
 mod scenarios;
 mod slash;
+mod unstarted;
 pub mod world;

@@ -4,11 +4,16 @@
 mod background;
 mod branches;
 mod dropping;
+mod foreground;
+mod hung_core;
 mod killed;
 mod kit;
+mod look;
 mod messages;
+mod print;
 mod progress;
 mod questions;
+mod refusals;
 mod replaced;
 mod revival;
 mod secrets;
@@ -59,10 +64,20 @@ impl Parent {
     }
 
     fn command(pi: &HermeticPi, set: impl FnOnce(&HermeticPi, &mut Command)) -> Command {
+        Self::command_in(pi, &["--mode", "rpc"], set)
+    }
+
+    /// The command of a parent in one of Pi's modes.
+    pub(crate) fn command_in(
+        pi: &HermeticPi,
+        mode: &[&str],
+        set: impl FnOnce(&HermeticPi, &mut Command),
+    ) -> Command {
         let package = pi_agents::bridge::install(&pi.sandbox.cache()).unwrap();
         let mut command = pi.command(&pi.install.pi);
         command
-            .args(["--mode", "rpc", "--extension"])
+            .args(mode)
+            .arg("--extension")
             .arg(package)
             .env("PI_AGENTS_BIN", PROGRAM)
             .env("PI_AGENTS_PI", pi.pi_command());

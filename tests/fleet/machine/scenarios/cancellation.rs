@@ -314,7 +314,7 @@ fn s16_a_background_agent_hears_nothing_of_a_cancel_of_its_spawn() {
 fn s17_the_first_cause_of_an_end_stays_and_is_shown() {
     // R-LIFE-02, R-TOOL-18, R-LIFE-05: in every order of causes
     let causes = [
-        (StopCause::You, "by you"),
+        (StopCause::You, "by the user"),
         (StopCause::Parent, "by its parent"),
         (StopCause::Timeout, "by the time limit"),
         (StopCause::Shutdown, "on quit"),

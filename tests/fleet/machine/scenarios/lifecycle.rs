@@ -73,6 +73,13 @@ fn s43_when_a_spawn_is_answered_its_run_is_owed_or_will_never_be() {
                 w.accept_next(&a, disposition);
             }
         }
+        if outcome == "handled" {
+            // Told when nothing of it is left, and forgotten (R-TOOL-07).
+            assert!(w.answers(a.call).is_empty());
+            w.exit(&a, Some(0), None);
+            w.swept(&a);
+            assert!(!w.machine.knows(a.agent));
+        }
         let owed = matches!(outcome, "started" | "queued");
         assert_eq!(w.answer(a.call).is_ok(), owed, "{outcome}");
         assert_eq!(

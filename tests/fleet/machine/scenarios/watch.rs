@@ -337,6 +337,7 @@ impl Watch {
             | Effect::RunEnded { .. }
             | Effect::Notice { .. }
             | Effect::Named { .. }
+            | Effect::Forget { .. }
             | Effect::Degraded { .. } => {}
         }
     }
