@@ -7,7 +7,7 @@ use super::Machine;
 use super::effect::{ChildCommand, Effect};
 use super::facts::ID_COMMANDS;
 use super::input::{Now, Timer};
-use super::state::{AbortStep, EndWhy, Message};
+use super::state::{AbortStep, EndWhy, Message, Phase};
 use crate::fleet::agent::Status;
 use crate::fleet::answer::{ErrorCode, Reply, RequestError};
 use crate::fleet::ids::{AgentId, InstanceId, MessageId};
@@ -118,7 +118,8 @@ impl Machine {
                 i.inflight = None;
                 self.out
                     .push(Effect::Disarm(Timer::Prompt(instance, message)));
-                return self.lane_free(id);
+                self.lane_free(id);
+                return self.rest_unused(now, id);
             }
         };
         let Some((why, known)) = missing else {
@@ -311,6 +312,18 @@ impl Machine {
         self.settle_without_run(now, id);
     }
 
+    /// What it was started for was taken back before it was written: it waits for nothing.
+    fn rest_unused(&mut self, now: Now, id: AgentId) {
+        let unused = self.agent(id).is_some_and(|a| {
+            let i = a.instance.as_ref();
+            let lane = i.is_some_and(|i| i.phase == Phase::Live && i.inflight.is_none());
+            a.status == Status::Starting && lane && a.queue.is_empty()
+        });
+        if unused {
+            self.settle_without_run(now, id);
+        }
+    }
+
     /// A resident that has no run and is not about to have one is idle, or done if it does not stay
     /// (R-LIFE-16).
     pub(super) fn settle_without_run(&mut self, now: Now, id: AgentId) {
@@ -464,7 +477,7 @@ impl Machine {
             let why = format!("no answer within {time} when it was asked which commands it has");
             self.not_accepted(now, id, message, &why);
             self.lane_free(id);
-            return;
+            return self.rest_unused(now, id);
         }
         let acts = if self
             .agent(id)

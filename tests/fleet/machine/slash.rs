@@ -1,5 +1,6 @@
 //! Slash commands of a person: looked up before they are written (R-DELIV-14).
 
+use pi_agents::fleet::agent::Status;
 use pi_agents::fleet::answer::ErrorCode;
 use pi_agents::fleet::host::Sender;
 use pi_agents::fleet::ids::CallId;
@@ -114,4 +115,32 @@ fn a_path_and_the_words_of_a_parent_are_no_command() {
     }
     w.send_by(Sender::Parent(w.caller), a.agent, "/deploy");
     assert_eq!(w.prompts(&a).pop().unwrap().1, "/deploy");
+}
+
+// R-LIFE-16, R-DELIV-14
+#[test]
+fn an_agent_that_was_started_for_a_command_rests_when_that_is_given_back() {
+    for silent in [false, true] {
+        let mut w = World::new();
+        let a = w.idle();
+        w.stop(a.agent);
+        w.exit(&a, Some(0), None);
+        w.swept(&a);
+        let (call, instance) = w.send(a.agent, "/deploy");
+        let a = a.in_process(instance);
+        w.ready(&a);
+        let message = w.deadline(&a);
+        let abort = CallId::fresh();
+        w.input(Input::Abort {
+            call: abort,
+            agent: a.agent,
+        });
+        assert_eq!(w.answer(call).unwrap_err().code, ErrorCode::Gone);
+        if silent {
+            w.timer(message);
+        } else {
+            w.has_commands(&a, &["deploy"]);
+        }
+        assert_eq!(w.status(a.agent), Status::Idle, "silent: {silent}");
+    }
 }

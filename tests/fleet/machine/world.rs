@@ -303,6 +303,18 @@ impl World {
         self.respond(played, "commands", Ok(ResponseData::Commands(commands)));
     }
 
+    /// The deadline of the message that this process is to be written next.
+    pub fn deadline(&self, played: &Played) -> Timer {
+        let armed = |e: &Effect| match e {
+            Effect::Arm { timer, .. } => Some(*timer),
+            _ => None,
+        };
+        let mut timers = self.effects.iter().rev().filter_map(armed);
+        timers
+            .find(|t| matches!(t, Timer::Prompt(i, _) if *i == played.instance))
+            .expect("a deadline")
+    }
+
     /// Answers the newest prompt.
     pub fn accept_next(&mut self, played: &Played, disposition: Disposition) {
         let (id, _) = self
