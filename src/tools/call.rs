@@ -135,13 +135,35 @@ pub fn read(position: Position, name: &str, arguments: Value) -> Result<ToolUse,
 fn parse<T: DeserializeOwned>(name: &str, arguments: Value) -> Result<T, RequestError> {
     // Pi hands over what the model wrote; null stands for "left out" with many models.
     let arguments = match arguments {
-        Value::Object(fields) => {
-            Value::Object(fields.into_iter().filter(|(_, v)| !v.is_null()).collect())
-        }
+        Value::Object(fields) => fields
+            .into_iter()
+            .filter(|(_, v)| !v.is_null())
+            .map(|(name, value)| (name, whole(value)))
+            .collect(),
         other => other,
     };
     serde_json::from_value(arguments)
         .map_err(|error| invalid(&format!("{name}: {error}")).with_hint("see the tool's schema"))
+}
+
+/// `1000.0` is the whole number it says, as in JSON Schema.
+fn whole(value: Value) -> Value {
+    /// Up to here every whole number has a form of its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value.as_f64() {
+        Some(number)
+            if value.is_f64() && number.fract() == 0.0 && (0.0..=EXACT).contains(&number) =>
+        {
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "whole, not negative, and small enough"
+            )]
+            let number = number as u64;
+            Value::from(number)
+        }
+        _ => value,
+    }
 }
 
 fn not_blank(prompt: &str, label: &str) -> Result<(), RequestError> {

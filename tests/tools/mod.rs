@@ -1,3 +1,4 @@
 //! Tests of `tools`.
 
+mod call;
 mod progress;

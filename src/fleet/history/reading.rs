@@ -388,8 +388,13 @@ impl Beginning {
 }
 
 fn beginning(text: &str) -> Beginning {
+    let mut first = line(text, SHORT);
+    let more = text.lines().filter(|l| !l.trim().is_empty()).nth(1);
+    if more.is_some() && !first.ends_with('…') {
+        first.push_str(" …");
+    }
     Beginning {
-        text: line(text, SHORT),
+        text: first,
         chars: count(text.chars().count()),
     }
 }

@@ -194,6 +194,26 @@ fn what_was_asked_for_is_bounded() {
 }
 
 #[test]
+fn a_task_of_several_lines_shows_that_there_is_more() {
+    let told = |task: &str| {
+        let mut w = World::new();
+        let a = w.spawn("task");
+        let task = Beginning::of(task);
+        w.history.asked(
+            a.agent,
+            Asked {
+                task,
+                ..Asked::default()
+            },
+        );
+        w.explain(a.agent).asked.unwrap().task.text
+    };
+    assert_eq!(told("one line"), "one line");
+    assert_eq!(told("one line\n \n"), "one line");
+    assert_eq!(told("\n\nfirst\nsecond"), "first …");
+}
+
+#[test]
 fn processes_without_end_leave_no_trail_of_ids() {
     // Every revival is a process; only the last ones are told apart.
     let mut w = World::new();
