@@ -85,7 +85,7 @@ fn a_background_call_returns_at_the_start_and_the_result_is_the_contracts() {
 
 #[test]
 fn three_results_reach_a_busy_parent_together_with_one_continuation() {
-    // R-DELIV-01, R-DELIV-02
+    // B037, R-DELIV-01, R-DELIV-02
     for version in Version::ALL {
         let mut parent = Parent::with(version, &[("PI_AGENTS_LOG", "debug")]);
         let (held, children) = (Gate::new(), Gate::new());
@@ -114,7 +114,7 @@ fn three_results_reach_a_busy_parent_together_with_one_continuation() {
 
 #[test]
 fn three_results_wake_an_idle_parent_once() {
-    // R-DELIV-03: those that come while the run goes on that the first one started join it
+    // B037, R-DELIV-03: those that come while the run goes on that the first one started join it
     for version in Version::ALL {
         let mut parent = Parent::with(version, &[("PI_AGENTS_LOG", "debug")]);
         let (held, children) = (Gate::new(), Gate::new());
@@ -143,6 +143,38 @@ fn three_results_wake_an_idle_parent_once() {
         let session = parent.session();
         parent.told_once(&session, "the whole", &RESULTS);
     }
+}
+
+#[test]
+fn a_result_is_told_once_whoever_looks_on() {
+    // B035, R-DELIV-03: viewers show the end, and only the core tells the session
+    let mut parent = Parent::start(Version::Newest);
+    let end = Gate::new();
+    parent.model.on(
+        "the whole",
+        [
+            Turn::call("agent_spawn", spawn("part one", true)),
+            Turn::say("started"),
+            Turn::say("thank you"),
+        ],
+    );
+    parent
+        .model
+        .on("part one", [Turn::new().gate(&end).text("result of one")]);
+    parent.rpc.run(TASK);
+    end.wait_arrival("the agent at work");
+    let viewers = [parent.viewer(), parent.viewer()];
+    let before = parent.rpc.records().len();
+    end.open();
+    for viewer in &viewers {
+        viewer.wait_shows("runs_ended: 1");
+    }
+    let records = parent.rpc.wait_settled(before);
+    let starts = records.iter().filter(|r| r["type"] == "agent_start");
+    assert_eq!(starts.count(), 1, "one wake");
+    assert_eq!(parent.asked("the whole").len(), 3);
+    let session = parent.session();
+    parent.told_once(&session, "the whole", &["result of one"]);
 }
 
 #[test]

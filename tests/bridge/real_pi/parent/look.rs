@@ -1,7 +1,7 @@
 //! Looking at a world with a real parent from outside: its processes, its files, its viewers.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pi_agents::client::{AgentRef, FleetClient, Reply, Request, RequestError};
 use pi_agents::control::client::connect;
@@ -12,6 +12,21 @@ use super::Parent;
 use crate::support::processes::Process;
 use crate::support::sandbox::Sandbox;
 use crate::support::wait;
+
+/// A viewer of the core of a session, and what it was shown so far.
+pub(crate) struct Viewer {
+    _runtime: tokio::runtime::Runtime,
+    shown: Arc<Mutex<String>>,
+}
+
+impl Viewer {
+    #[track_caller]
+    pub(crate) fn wait_shows(&self, text: &str) {
+        wait::wait_until(&format!("a viewer to see {text}"), || {
+            self.shown.lock().unwrap().contains(text)
+        });
+    }
+}
 
 impl Parent {
     /// Processes of its agents, and what those started.
@@ -75,6 +90,30 @@ impl Parent {
             sockets.find_map(|socket| runtime.block_on(connect(&socket, Role::Viewer)).ok())
         });
         runtime.block_on(Arc::new(client).request(request))
+    }
+
+    /// Somebody who looks on.
+    pub(crate) fn viewer(&self) -> Viewer {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let client = wait::wait_for("a core that answers", || {
+            let mut sockets = self.sockets().into_iter();
+            sockets.find_map(|socket| runtime.block_on(connect(&socket, Role::Viewer)).ok())
+        });
+        let shown = Arc::new(Mutex::new(String::new()));
+        let seen = Arc::clone(&shown);
+        runtime.spawn(async move {
+            while let Some(updates) = client.updates().await {
+                seen.lock().unwrap().push_str(&format!("{updates:?}"));
+            }
+        });
+        Viewer {
+            _runtime: runtime,
+            shown,
+        }
     }
 
     /// A person stops an agent.
