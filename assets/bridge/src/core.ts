@@ -162,6 +162,10 @@ export class Core {
 		}
 		// Its own session: what stops or suspends Pi's terminal does not reach it.
 		const child = spawn(program, ["serve", "--stdio"], { detached: true, stdio: ["pipe", "pipe", "pipe"] });
+		// The process is the guard, the core below it has the same pipes. When a guard is killed its core
+		// goes on, but Node would close the input of whatever has exited.
+		const input = child.stdin;
+		(child as { stdin: Writable | null }).stdin = null;
 		let words = "";
 		let why = "";
 		let killed = false;
@@ -170,11 +174,11 @@ export class Core {
 			words = (words + text).slice(-LAST_WORDS);
 		}));
 		child.stderr.on("error", () => {});
-		const parts = [child, child.stdin, child.stdout, child.stderr] as unknown as { ref?(): void; unref?(): void }[];
+		const parts = [child, input, child.stdout, child.stderr] as unknown as { ref?(): void; unref?(): void }[];
 		this.#hold = (on) => {
 			for (const part of parts) on ? part.ref?.() : part.unref?.();
 		};
-		const peer = this.#shake(child.stdout, child.stdin, () => {
+		const peer = this.#shake(child.stdout, input, () => {
 			const said = words.trim();
 			return `${program} ended${why}${said === "" ? "" : `: ${said}`}`;
 		}, () => killed);

@@ -345,10 +345,13 @@ fn a_command_that_asks_an_idle_agent_can_be_answered() {
         answered(2, "started"),
         run("one"),
         r#"{"type":"_replay","do":"wait","command":"prompt"}"#.to_owned(),
+        // A person's command is looked up before it is sent.
+        r#"{"type":"_replay","do":"wait","command":"get_commands"}"#.to_owned(),
+        r#"{"id":"$3","type":"response","command":"get_commands","success":true,"data":{"commands":[{"name":"deploy","source":"extension"}]}}"#.to_owned(),
         r#"{"type":"_replay","do":"wait","command":"prompt"}"#.to_owned(),
         asks("command"),
-        answered(3, "handled"),
-        answered(4, "started"),
+        answered(4, "handled"),
+        answered(5, "started"),
         run("two"),
         // A timer of an extension asks when nothing runs at all.
         asks("timer"),

@@ -65,6 +65,47 @@ fn a_killed_core_is_told_of_once() {
 }
 
 #[test]
+fn a_killed_guard_ends_no_agent_and_loses_no_result() {
+    // design §2: a lost guard stops nothing
+    for version in Version::ALL {
+        let mut parent = loud(version);
+        let gate = Gate::new();
+        parent.model.on(
+            "the whole",
+            [
+                Turn::call("agent_spawn", spawn("part one", true)),
+                Turn::say("started"),
+                Turn::say("thank you"),
+            ],
+        );
+        parent
+            .model
+            .on("part one", [Turn::new().gate(&gate).text("result of one")]);
+        parent.rpc.run(TASK);
+        gate.wait_arrival("the agent at work");
+        let session = parent.session();
+        let core = parent.core();
+        processes::signal(core.parent, rustix::process::Signal::KILL);
+        wait::wait_until("the guard to be gone", || {
+            parent.core().parent != core.parent
+        });
+        let before = parent.rpc.records().len();
+        gate.open();
+        parent.rpc.wait_settled(before);
+        assert!(core.alive(), "{version:?}: the same core");
+        assert_eq!(parent.asked("the whole").len(), 3, "{version:?}: one wake");
+        let last = parent.told_once(&session, "the whole", &["result of one"]);
+        assert_eq!(last[0]["status"], "completed");
+        // It still ends with its session.
+        let pid = parent.rpc.pid();
+        processes::signal(pid, rustix::process::Signal::KILL);
+        wait::wait_until("nothing to be left", || {
+            parent.pi.sandbox.processes().iter().all(|p| p.pid == pid)
+        });
+    }
+}
+
+#[test]
 fn a_core_that_is_killed_at_its_start_is_started_again() {
     // R-DELIV-17: before it has answered, or a moment after
     for version in Version::ALL {
