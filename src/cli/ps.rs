@@ -39,7 +39,11 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     }
     let mut groups = groups(&reach);
     if groups.iter().all(|(_, _, agents)| agents.is_empty()) {
-        say("no agents here yet · start one with `pi-agents spawn TASK`");
+        let own = groups.iter().any(|(_, owner, _)| *owner == Owner::You);
+        say(match own {
+            true => "no agents here yet · start one with `pi-agents spawn TASK`",
+            false => "no agents here yet · a Pi session starts its own; `pi-agents` opens yours",
+        });
         groups.clear();
     }
     // A heading only where there is something to tell apart.

@@ -21,7 +21,8 @@ pub struct Args {
     /// The message; `-` reads it from standard input
     #[arg(required_unless_present = "hand_on")]
     message: Vec<String>,
-    /// Between you and the agent: its answer stays in its session, the Pi session is told nothing
+    /// For you: the answer stays in the agent's session (while it works on what the Pi session asked
+    /// for, the message joins that run, and its result is the Pi session's)
     #[arg(long, conflicts_with = "hand_on")]
     side_chat: bool,
     /// The answer goes to the Pi session; without a message: go on with the task
@@ -92,7 +93,7 @@ fn unclear(target: &Target<'_>) -> CliError {
         format!("@{name} works for {boss}: say who gets the answer"),
     )
     .with_hint(format!(
-        "--side-chat keeps it between you and @{name}\n--continue hands it to {boss}"
+        "--side-chat: you, unless it still works on what {boss} asked for\n--continue: {boss}"
     ))
 }
 

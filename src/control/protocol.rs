@@ -109,7 +109,7 @@ pub const METHODS: &[Method] = &[
     Method {
         name: method::PROMPT,
         direction: Direction::Call,
-        doc: "Messages an agent: steers its run, starts one, or revives the agent. `agent` is an id or a name; prefer the id, names belong to one host only. Messages of one connection arrive in the order they were sent. To an agent of a Pi session it is a side chat: the answer stays in the agent's session, the Pi session is told nothing. A message that begins with the slash of a command the agent does not have is refused.",
+        doc: "Messages an agent: steers its run, starts one, or revives the agent. `agent` is an id or a name; prefer the id, names belong to one host only. Messages of one connection arrive in the order they were sent. To an agent of a Pi session it is a side chat: the answer stays in the agent's session; during a run that the Pi session is owed, the message joins that run, and the result is the Pi session's. A message that begins with the slash of a command the agent does not have is refused.",
     },
     Method {
         name: method::CONTINUE,

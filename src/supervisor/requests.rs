@@ -189,7 +189,9 @@ impl Actor {
         let view = self.machine.view(agent);
         let mut view = view.ok_or_else(gone)?;
         self.live(agent).lock().overlay(&mut view);
-        let explanation = self.history.explain(view, wall_ms(), self.started_ms);
+        let hosted = view.host != self.config.host;
+        let mut explanation = self.history.explain(view, wall_ms(), self.started_ms);
+        explanation.hosted = hosted;
         Ok(Reply::Explained {
             explanation: Box::new(explanation),
         })

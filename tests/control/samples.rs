@@ -202,6 +202,7 @@ pub fn explanation() -> Explanation {
     Explanation {
         agent: view.id,
         name: view.name.clone(),
+        hosted: true,
         status: failed.clone(),
         closing: false,
         since_ms: at + 12_345,

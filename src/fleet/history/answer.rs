@@ -50,7 +50,11 @@ impl Explanation {
         {
             return Some(hint.clone());
         }
-        let again = format!("pi-agents send {} MESSAGE", self.name);
+        // Whoever sends to an agent of somebody else says who gets the answer.
+        let again = match self.hosted {
+            true => format!("pi-agents send {} --continue", self.name),
+            false => format!("pi-agents send {} MESSAGE", self.name),
+        };
         match &self.status {
             _ if self.closing => None,
             Status::Failed { .. } | Status::Stopped { .. } | Status::Completed => {

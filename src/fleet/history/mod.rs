@@ -288,6 +288,9 @@ pub struct Explanation {
     pub agent: AgentId,
     /// Short name, without `@`.
     pub name: String,
+    /// It works for a Pi session or another agent, not for the person.
+    #[serde(default)]
+    pub hosted: bool,
     /// Status.
     pub status: Status,
     /// A stop has begun and the process is not gone yet.
@@ -492,6 +495,7 @@ impl History {
         Explanation {
             agent: view.id,
             name: view.name,
+            hosted: false,
             status: view.status,
             closing: view.closing,
             since_ms: view.since_ms,

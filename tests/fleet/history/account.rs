@@ -430,3 +430,17 @@ fn an_abort_by_a_person_is_told() {
     );
     assert!(told.entries.iter().any(|e| e.what == What::AbortAsked));
 }
+
+#[test]
+fn the_way_out_is_one_that_works_for_whose_agent_it_is() {
+    let mut w = World::new();
+    let a = w.idle();
+    w.stop(a.agent);
+    w.exit(&a, Some(0), None);
+    w.swept(&a);
+    let mut told = w.explain(a.agent);
+    assert!(told.way_out().unwrap().contains("max MESSAGE"));
+    // `send` wants to know there who gets the answer (R-DELIV-14).
+    told.hosted = true;
+    assert!(told.way_out().unwrap().contains("max --continue"));
+}
