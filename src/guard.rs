@@ -4,7 +4,8 @@
 //! parent below it becomes its child, also what opened its own session, cleared its environment and forked
 //! twice. While the core lives, the guard sleeps, reaps what was adopted and answers the core's question who is
 //! orphaned. When the core ends, however it ends, the guard waits a moment for Pi to end itself and its tools,
-//! then kills what is left, in rounds. (R-LIFE-07, R-LIFE-08)
+//! then kills what is left, in rounds. A core that is bound to a Pi session and does not end with it is ended.
+//! (R-LIFE-07, R-LIFE-08)
 //!
 //! Invariants: decided in `main` before any thread and any runtime exists; no timer and no wake-up while nothing
 //! happens; its death harms nothing (the core reads the end of the link and goes on unguarded). It knows
@@ -31,6 +32,12 @@ pub struct Options {
     pub grace: Duration,
     /// When to give up, counted from the core's death. Only processes stuck in the kernel last that long.
     pub limit: Duration,
+    /// The core works for the process that started this one, and must not outlive it: one that has not ended
+    /// by itself after [`Options::last_orders`] is killed. It can be stopped, or hang.
+    pub bound: bool,
+    /// How long a core may take to end after the process it is bound to: the stop of its agents is shorter, and
+    /// with [`Options::grace`] nothing is left after five seconds (R-LIFE-08).
+    pub last_orders: Duration,
     /// A file that gets one line when something had to be killed or went wrong.
     pub log: Option<PathBuf>,
 }
@@ -40,6 +47,8 @@ impl Default for Options {
         Options {
             grace: Duration::from_secs(1),
             limit: Duration::from_secs(4),
+            bound: false,
+            last_orders: Duration::from_millis(3500),
             log: None,
         }
     }
@@ -58,7 +67,7 @@ const CANNOT_START: u8 = 126;
 /// Must be called before this process has a second thread.
 #[cfg(target_os = "linux")]
 pub fn run(core: Command, options: &Options) -> ExitCode {
-    match watch::Guard::start(core) {
+    match watch::Guard::start(core, options.bound) {
         Ok(guard) => ExitCode::from(guard.watch(options)),
         Err(error) => cannot_start(options, &error),
     }

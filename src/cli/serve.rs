@@ -150,6 +150,8 @@ fn guard(args: &Args) -> Result<ExitCode, CliError> {
             .ensure_state(&logs)
             .is_ok()
             .then(|| logs.join("guard.log")),
+        // A Pi session starts its core itself.
+        bound: args.stdio,
         ..guard::Options::default()
     };
     Ok(guard::run(command, &options))

@@ -38,13 +38,20 @@ pub(super) struct Guard {
     core: Pid,
     signals: SignalFd,
     link: Option<GuardEnd>,
+    /// The process that the core must not outlive, while it lives.
+    owner: Option<OwnedFd>,
     /// Set once the core was reaped.
     status: Option<WaitStatus>,
 }
 
 impl Guard {
     /// Becomes subreaper, starts the core and lets go of stdin and stdout.
-    pub(super) fn start(mut core: Command) -> io::Result<Guard> {
+    pub(super) fn start(mut core: Command, bound: bool) -> io::Result<Guard> {
+        // Where there are no pidfds, the end of the core's input alone has to do.
+        let owner = bound.then(rustix::process::getppid).flatten();
+        let owner = owner.and_then(|pid| {
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+        });
         // Refused when this process leads a group already, e.g. started by a shell; nothing depends on it.
         let _ = rustix::process::setsid();
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -76,6 +83,7 @@ impl Guard {
             core: pid.ok_or(io::ErrorKind::InvalidData)?,
             signals: pending,
             link: Some(GuardEnd::new(mine)),
+            owner,
             status: None,
         })
     }
@@ -84,8 +92,18 @@ impl Guard {
     pub(super) fn watch(mut self, options: &Options) -> u8 {
         let mut childless = self.reap();
         let mut hurry = false;
+        let mut end_by = None;
         while self.status.is_none() && !childless {
-            self.sleep(None);
+            self.sleep(end_by.map(|end: Instant| end.saturating_duration_since(Instant::now())));
+            if self.owner_ended() {
+                end_by = Some(Instant::now() + options.last_orders);
+            }
+            if end_by.is_some_and(|end| end <= Instant::now()) {
+                end_by = None;
+                note(options, "the core did not end with its session; killed");
+                // Our own unreaped child: the pid is certain.
+                let _ = rustix::process::kill_process(self.core, Signal::KILL);
+            }
             let asked = self.signals.take().into_iter().any(asks_for_end);
             childless = self.reap();
             if asked && self.status.is_none() {
@@ -100,6 +118,7 @@ impl Guard {
             }
         }
         self.link = None;
+        self.owner = None;
         if !childless {
             self.clean(options, hurry);
         }
@@ -154,11 +173,26 @@ impl Guard {
         }
     }
 
-    /// Blocks until a signal is pending, the link has something, or `limit` passed.
+    /// True once: the process that the core is bound to has ended.
+    fn owner_ended(&mut self) -> bool {
+        let ended = self.owner.as_ref().is_some_and(|owner| {
+            let mut fd = [PollFd::new(owner, PollFlags::IN)];
+            poll(&mut fd, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+        });
+        if ended {
+            self.owner = None;
+        }
+        ended
+    }
+
+    /// Blocks until a signal is pending, the link has something, the owner ended, or `limit` passed.
     fn sleep(&self, limit: Option<Duration>) {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-        let mut fds = Vec::with_capacity(2);
+        let mut fds = Vec::with_capacity(3);
         fds.push(PollFd::new(&self.signals, PollFlags::IN));
+        if let Some(owner) = &self.owner {
+            fds.push(PollFd::new(owner, PollFlags::IN));
+        }
         if let Some(link) = &self.link {
             let wanted = if link.has_output() {
                 PollFlags::OUT

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
                 grace: Duration::from_millis(grace.parse().unwrap()),
                 limit: Duration::from_millis(limit.parse().unwrap()),
                 log: Some(PathBuf::from(log)),
+                ..guard::Options::default()
             };
             guard::run(core, &options)
         }

@@ -106,6 +106,36 @@ fn a_killed_guard_ends_no_agent_and_loses_no_result() {
 }
 
 #[test]
+fn a_core_that_stands_still_does_not_outlive_its_session() {
+    // R-LIFE-08: however Pi ends
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM] {
+        let mut parent = loud(Version::Newest);
+        parent.model.on(
+            "the whole",
+            [
+                Turn::call("agent_spawn", spawn("part one", true)),
+                Turn::say("started"),
+            ],
+        );
+        parent.model.on(
+            "part one",
+            [Turn::call("bash", json!({"command": "sleep 300"}))],
+        );
+        parent.rpc.run(TASK);
+        wait::wait_until("the tool at work", || {
+            let mut all = parent.pi.sandbox.processes().into_iter();
+            all.any(|p| p.args.iter().any(|arg| arg == "300"))
+        });
+        processes::signal(parent.core().pid, rustix::process::Signal::STOP);
+        let pid = parent.rpc.pid();
+        processes::signal(pid, signal);
+        wait::wait_until("nothing to be left", || {
+            parent.pi.sandbox.processes().iter().all(|p| p.pid == pid)
+        });
+    }
+}
+
+#[test]
 fn a_core_that_is_killed_at_its_start_is_started_again() {
     // R-DELIV-17: before it has answered, or a moment after
     for version in Version::ALL {
