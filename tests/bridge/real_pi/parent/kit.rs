@@ -120,20 +120,22 @@ impl Lead {
     pub(super) fn outcome(&self, step: &str, turns: usize) -> Vec<Used> {
         let request = self.asked_after(step, turns);
         let at = last_with(&request, step).unwrap();
-        let records = self.parent.rpc.records();
         let results = request.messages()[at..]
             .iter()
             .filter(|m| m["role"] == "tool");
         results
             .map(|message| {
                 let id = &message["tool_call_id"];
-                let end = records
-                    .iter()
-                    .rev()
-                    .find(|r| r["type"] == "tool_execution_end" && same_call(&r["toolCallId"], id));
+                let ends = |r: &Value| {
+                    r["type"] == "tool_execution_end" && same_call(&r["toolCallId"], id)
+                };
+                // Pi asks its model on another way than it tells us: this may come a moment later.
+                let end = wait::wait_for("the end of the call", || {
+                    self.parent.rpc.records().into_iter().rfind(ends)
+                });
                 Used {
                     text: text_of(message),
-                    error: end.is_some_and(|r| r["isError"] == true),
+                    error: end["isError"] == true,
                 }
             })
             .collect()
