@@ -109,11 +109,11 @@ fn what_was_added_is_taken_out_of_complaints() {
         ],
         &["./ext/one.ts", "../up/two.ts", "/abs/three.ts"],
     );
-    let hidden = Hidden::of(&added, Path::new("/work/here"));
+    let hidden = Hidden::of(&added, Path::new("/some/here"));
     for (said, left) in [
         ("no such file: ./ext/one.ts", "no such file: (hidden)"),
-        ("in /work/here/ext/one.ts:3", "in (hidden):3"),
-        ("in /work/up/two.ts", "in (hidden)"),
+        ("in /some/here/ext/one.ts:3", "in (hidden):3"),
+        ("in /some/up/two.ts", "in (hidden)"),
         (
             "\"/abs/three.ts\" and ../up/two.ts",
             "\"(hidden)\" and (hidden)",
@@ -121,7 +121,7 @@ fn what_was_added_is_taken_out_of_complaints() {
         ("bad key second line!", "bad key (hidden)!"),
         ("it is secret-and-more", "it is (hidden)"),
         ("it is secret", "it is (hidden)"),
-        ("exit code 1 of /work/here", "exit code 1 of /work/here"),
+        ("exit code 1 of /some/here", "exit code 1 of /some/here"),
     ] {
         assert_eq!(hidden.hide(said), left);
     }
